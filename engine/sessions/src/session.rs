@@ -28,6 +28,7 @@ mod closed;
 mod end;
 mod guarded;
 mod prepare;
+mod withdrawn;
 
 use closed::{Closed, next, why};
 use end::Telling;
@@ -244,6 +245,15 @@ impl Session {
     /// next one.
     pub async fn execute_and_show(&self, cell: Cell, show: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Answer {
         let mut channel = self.channel.lock().await;
+        self.execute_in(&mut channel, cell, show).await
+    }
+
+    async fn execute_in(
+        &self,
+        channel: &mut Channel,
+        cell: Cell,
+        show: &mut (dyn FnMut(Stream, &[u8]) + Send),
+    ) -> Answer {
         if let Some(ended) = self.ended() {
             let cells = self.cells();
             return self.died(cells, cells, &ended);
@@ -251,7 +261,7 @@ impl Session {
         let number = self.cells.fetch_add(1, Ordering::Relaxed) + 1;
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.begin_step(StepKind::Cell, &[cell.code.as_bytes()]);
-        let answer = self.execute_next(&mut channel, number, cell, show).await;
+        let answer = self.execute_next(channel, number, cell, show).await;
         self.end_step(answer.result.status.name());
         answer
     }

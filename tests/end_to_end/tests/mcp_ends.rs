@@ -1,6 +1,6 @@
 //! Cancelled, hung up, gone: the whole process tree of a run dies, as seen in `/proc`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hotcell_end_to_end::mcp::{Http, Local, SESSIONS, STATELESS, initialize, marked, tree, until};
 use hotcell_end_to_end::{User, everyone};
@@ -46,6 +46,40 @@ fn cancelled_request_ends_process_tree() {
             client.good("run_command", &json!({ "argv": ["true"] }));
         }
     });
+}
+
+#[test]
+fn cancelled_cell_is_interrupted_and_a_waiting_one_does_not_begin() {
+    let user = User::me();
+    for revision in [SESSIONS, STATELESS] {
+        let mut client = Local::start(&user, revision);
+        let made = client.good("session_create", &json!({ "language": "python" }));
+        let id = made["session_id"].as_str().expect("an id").to_owned();
+        let of = |code: &str| json!({ "session_id": id, "code": code });
+        let ask = |client: &mut Local, code: &str| {
+            client.ask("tools/call", json!({ "name": "session_execute", "arguments": of(code) }))
+        };
+        let cancel = |client: &mut Local, id: u64| {
+            client.send(
+                &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }),
+            );
+        };
+        // A waiting cell that is cancelled takes nothing from the one that runs.
+        let first = ask(&mut client, "import time\ntime.sleep(1)\n'slept'");
+        let waiting = ask(&mut client, "ran = True");
+        std::thread::sleep(Duration::from_millis(300));
+        cancel(&mut client, waiting);
+        let answer = client.answer(&first.into());
+        assert_eq!(answer["result"]["structuredContent"]["value"], "'slept'", "{answer}");
+        let began = Instant::now();
+        let endless = ask(&mut client, "while True: pass");
+        std::thread::sleep(Duration::from_millis(300));
+        cancel(&mut client, endless);
+        let next = client.good("session_execute", &of("'ran' in globals()"));
+        assert_eq!((&next["status"], &next["value"]), (&json!("ok"), &json!("False")), "{next:#}");
+        // The time of a cell is a minute.
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    }
 }
 
 #[test]

@@ -18,12 +18,14 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::input::bytes_of;
 use super::{answered, parse};
 use crate::picture::may_be_shown;
 use crate::text::{barred, beginning, end};
 use crate::uri::{uri_of_session_file, uri_of_session_receipt};
+use crate::wait::Listener;
 
 /// Budget of each text of an answer, in characters.
 const MAX_TEXT_CHARS: usize = 4_000;
@@ -177,24 +179,6 @@ pub struct Executed {
     pub files: Vec<Returned>,
 }
 
-/// Interrupts the cell of a call that is cancelled.
-struct InterruptOnDrop(Option<Arc<Session>>);
-
-impl InterruptOnDrop {
-    /// The call has ended by itself.
-    fn keep(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for InterruptOnDrop {
-    fn drop(&mut self) {
-        if let (Some(session), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move { session.interrupt().await });
-        }
-    }
-}
-
 fn described(id: &str, session: &Session) -> Described {
     let ended = session.ended();
     let state = match (&ended, session.is_busy()) {
@@ -262,7 +246,7 @@ pub async fn create(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
     Ok(answered(&described(&id, &session), words))
 }
 
-pub async fn execute(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+pub async fn execute(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
     let asked: SessionExecute = parse(arguments)?;
     let timeout = asked.timeout_ms.map_or(CELL_TIMEOUT, Duration::from_millis);
     if timeout.is_zero() || timeout > MAX_CELL_TIMEOUT {
@@ -276,10 +260,17 @@ pub async fn execute(live: &Live, caller: &Caller, arguments: JsonObject) -> Ans
     let session = live.sessions().get(caller, &asked.session_id)?;
     let cell = Cell { code: asked.code, timeout, outputs: patterns(&asked.outputs)? };
     // On its own: a call that is cancelled interrupts its cell, and must not leave half of its result to the next one.
-    let cancelled = InterruptOnDrop(Some(Arc::clone(&session)));
-    let executing = tokio::spawn(async move { session.execute(cell).await });
-    let answer = executing.await;
-    cancelled.keep();
+    let withdrawn = CancellationToken::new();
+    let _at_the_end = withdrawn.clone().drop_guard();
+    let token = withdrawn.clone();
+    let mut executing = tokio::spawn(async move { session.execute_unless(cell, token.cancelled()).await });
+    let answer = tokio::select! {
+        answer = &mut executing => answer,
+        () = listener.gone() => {
+            withdrawn.cancel();
+            executing.await
+        }
+    };
     let answer = answer
         .map_err(|error| ErrorReport::new(Code::Internal, format!("the cell was not followed: {error}")))?;
     let mut answer = answer;
