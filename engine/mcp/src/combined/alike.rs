@@ -236,6 +236,14 @@ pub fn skeleton(name: &str) -> String {
         .collect()
 }
 
+/// Whether a server with this prefix can have an entry that looks like a name, by the name's skeleton.
+#[must_use]
+pub fn can_have(prefix: &str, skeleton: &str) -> bool {
+    let begin = self::skeleton(prefix);
+    // The last letter may be the first half of one that looks like two: `rn`, `vv`.
+    skeleton.starts_with(begin.strip_suffix(['r', 'v']).unwrap_or(&begin))
+}
+
 #[cfg(test)]
 mod tests {
     use hotcell_client::Tool as Foreign;
@@ -257,6 +265,24 @@ mod tests {
 
     fn held(servers: Vec<Served<Shown>>) -> Vec<String> {
         parted(servers, own_tool).1.into_iter().map(|alike| alike.name).collect()
+    }
+
+    #[test]
+    fn servers_that_can_look_like_a_name_are_known_by_their_prefixes() {
+        for (prefix, name, can) in [
+            ("files", "files__greet", true),
+            ("fi1es", "files__greet", true),
+            ("f", "f__s__read", true),
+            ("fs", "f__s__read", true),
+            ("FS", "fs__read", true),
+            // `car` and `n…` read as `cam…`.
+            ("car", "cam__x", true),
+            ("notes", "files__greet", false),
+            ("filesystem", "files__greet", false),
+            ("silent", "files__silent", false),
+        ] {
+            assert_eq!(can_have(prefix, &skeleton(name)), can, "{prefix} {name}");
+        }
     }
 
     #[test]
@@ -417,6 +443,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn every_server_can_have_its_own_names(server in "[a-zA-Z01rnv._-]{1,30}", own in "[a-z01rnv_-]{0,80}") {
+            let prefix = names::prefix(&server);
+            prop_assert!(can_have(&prefix, &skeleton(&names::name(&prefix, &own))));
+        }
+
         #[test]
         fn one_server_alone_is_held_only_for_own_names(tools in prop::collection::vec("[a-zA-Z_1-]{0,12}", 0..8)) {
             let tools: Vec<&str> = tools.iter().map(String::as_str).collect();

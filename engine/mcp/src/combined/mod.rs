@@ -313,15 +313,23 @@ impl Combined {
         Ok((counted, result))
     }
 
-    /// Lists of all servers that a caller may use and that serve this, by server, without what is held.
-    async fn lists(&self, caller: &Caller, sets: &Toolsets, kind: Kind) -> Vec<List> {
-        let mut asked = JoinSet::new();
+    /// Lists of all servers that a caller may use, by server, without what is held. A server is asked if it serves this and, with a name that clients see, if it
+    /// can have an entry that looks like that one; the list of another one is empty.
+    async fn lists(&self, caller: &Caller, sets: &Toolsets, kind: Kind, named: Option<&str>) -> Vec<List> {
+        let skeleton = named.map(alike::skeleton);
+        let (mut lists, mut asked) = (Vec::new(), JoinSet::new());
         for (number, server) in self.offered(caller, sets).enumerate() {
-            let Some(client) = server.any() else { continue };
-            let (resources, prompts) = client.serves();
-            if !(if kind == Kind::Prompt { prompts } else { resources }) {
+            let serves = |client: &Arc<Client>| {
+                let (resources, prompts) = client.serves();
+                if kind == Kind::Prompt { prompts } else { resources }
+            };
+            let prefix = names::prefix(server.name());
+            let is_asked = skeleton.as_ref().is_none_or(|skeleton| alike::can_have(&prefix, skeleton));
+            let Some(client) = server.any().filter(|client| is_asked && serves(client)) else {
+                let (server, meant) = (server.name().to_owned(), BTreeSet::new());
+                lists.push((number, List { server, all: Ok(Vec::new()), meant }));
                 continue;
-            }
+            };
             let (server, pinned) = (server.name().to_owned(), server.pinned());
             asked.spawn(async move {
                 let list = async {
@@ -348,21 +356,21 @@ impl Combined {
                 (number, List { server, all, meant })
             });
         }
-        let mut lists = asked.join_all().await;
+        lists.extend(asked.join_all().await);
         lists.sort_by_key(|(number, ..)| *number);
         lists.into_iter().map(|(_, list)| list).collect()
     }
 
     /// Resources for a caller's list.
     pub(crate) async fn resources(&self, caller: &Caller, sets: &Toolsets) -> Vec<Resource> {
-        let lists = self.lists(caller, sets, Kind::Resource).await;
+        let lists = self.lists(caller, sets, Kind::Resource, None).await;
         let all = lists.iter().filter_map(|list| Some((&list.server, list.all.as_ref().ok()?)));
         all.flat_map(|(server, all)| served::resources(server, all)).collect()
     }
 
     /// Prompts for a caller's list.
     pub(crate) async fn prompts(&self, caller: &Caller, sets: &Toolsets) -> Vec<Prompt> {
-        let (listed, held) = parted_prompts(&self.lists(caller, sets, Kind::Prompt).await);
+        let (listed, held) = parted_prompts(&self.lists(caller, sets, Kind::Prompt, None).await);
         self.tell(&held, Kind::Prompt);
         listed.into_iter().map(|prompt| prompt.listed).collect()
     }
@@ -413,7 +421,8 @@ impl Combined {
             Err(why) => return Some(Err(ErrorData::invalid_params(why, None))),
         };
         let failed = |why: String| Some(Err(ErrorData::internal_error(refusal(&server, &why), None)));
-        let lists = self.lists(caller, sets, Kind::Prompt).await;
+        // Those of a silent server would keep every prompt of the others waiting.
+        let lists = self.lists(caller, sets, Kind::Prompt, Some(name)).await;
         if let Some(Err(why)) = lists.iter().find(|list| list.server == server).map(|list| &list.all) {
             return failed(why.clone());
         }
