@@ -197,6 +197,7 @@ fn wrapped(server: servers::Server) -> WrappedServer {
         changed,
         shown: server.shown,
         held: server.offered,
+        problem: server.problem,
     }
 }
 

@@ -44,6 +44,8 @@ pub struct WrappedServer {
     pub changed: BTreeMap<String, String>,
     /// Digest of what is held: acceptance is of these definitions alone. Empty when nothing is held.
     pub shown: String,
+    /// Why its files cannot be read; all but the name is empty then.
+    pub problem: Option<String>,
 }
 
 /// Results of the last whole `hotcell doctor --attack` on this host.

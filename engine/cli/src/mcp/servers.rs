@@ -483,14 +483,14 @@ pub fn allowed(folder: &Path) -> io::Result<Allowed> {
     Ok(Allowed { forms: has(entry::FORMS), folders: has(entry::FOLDERS) })
 }
 
-/// All wrapped servers, by name.
+/// All wrapped servers, by name. One whose files cannot be read says so, and hides no other one.
 ///
 /// # Errors
 /// [`ErrorReport`] when their folder cannot be read.
 pub fn list(choice: &StateChoice) -> Result<Vec<Server>, ErrorReport> {
     let all = all(choice)?;
     let read = || -> io::Result<Vec<Server>> {
-        known(&all)?.iter().map(|name| server(&all.join(name), name)).collect()
+        known(&all)?.iter().map(|name| server_page::row(&all.join(name), name, true)).collect()
     };
     read().map_err(|e| ErrorReport::new(Code::State, format!("the servers' folder: {e}")).field("--state"))
 }

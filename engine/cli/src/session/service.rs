@@ -221,15 +221,10 @@ impl Service {
                 let outputs =
                     outputs.map_err(|why| ErrorReport::new(Code::InvalidValue, why).field("--output"))?;
                 let timeout = Duration::from_millis(timeout_ms.max(1)).min(MAX_CELL_TIMEOUT);
-                let mut executing = std::pin::pin!(session.execute(Cell { code, timeout, outputs }));
+                // The command says nothing more: its connection ends when it is interrupted.
                 let mut rest = [0];
-                let answer = tokio::select! {
-                    answer = &mut executing => answer,
-                    _ = client.read(&mut rest) => {
-                        session.interrupt().await;
-                        executing.await
-                    }
-                };
+                let gone = async { drop(client.read(&mut rest).await) };
+                let answer = session.execute_unless(Cell { code, timeout, outputs }, gone).await;
                 json(&answer)
             }
             Asked::Interrupt { name } => {

@@ -13,6 +13,8 @@ use crate::site::{Site, WrappedServer};
 const MAX_ROWS: usize = 100;
 /// Maximum length of a text in a row, in characters.
 const MAX_ROW_CHARS: usize = 120;
+/// Maximum length of the reason why a server's files cannot be read, in characters: a path and a place in it.
+const MAX_PROBLEM_CHARS: usize = 400;
 
 pub fn show(site: &Site) -> Shown {
     let tools = Plugins::of(&site.configuration()?)?.list()?.tools;
@@ -61,6 +63,11 @@ fn tool(one: &Tool) -> Vec<Markup> {
 }
 
 fn server(one: &WrappedServer) -> Vec<Markup> {
+    if let Some(problem) = &one.problem {
+        let way = format!("hotcell mcp servers remove {}", one.name);
+        let why = html! { strong { "unreadable" } ": " (beginning(problem, MAX_PROBLEM_CHARS)) "; " code { (said(&way)) } " forgets it" };
+        return vec![said(&one.name), html! {}, html! {}, html! {}, why];
+    }
     vec![
         said(&one.name),
         beginning(&one.command.join(" "), MAX_ROW_CHARS),
