@@ -18,7 +18,7 @@ use self::parts::{Pair, element, element_text, property, record, single, tuple, 
 use super::bytes::decode;
 use super::shape::{Field, Handle, Int, Kind, Shape};
 use super::text::cut;
-use super::words::{expected, found, unknown};
+use super::words::{expected, found, unknown, with_value};
 use super::{Blobs, Signature};
 use crate::{CallError, Limit, Limits};
 
@@ -131,8 +131,11 @@ impl<'de> DeserializeSeed<'de> for Seed<'_, '_> {
             // does not support `f32`.
             Kind::F32 | Kind::F64 => {
                 let raw = <&RawValue>::deserialize(from)?;
-                float(&self.shape.kind, raw.get())
-                    .ok_or_else(|| self.reader.wrong(self.shape, &found(raw.get())))
+                float(&self.shape.kind, raw.get()).ok_or_else(|| {
+                    let is_number = raw.get().parse::<f64>().is_ok();
+                    let beyond = if is_number { ", which is beyond its range" } else { "" };
+                    self.reader.wrong(self.shape, &format!("{}{beyond}", found(raw.get())))
+                })
             }
             Kind::Option(_) => from.deserialize_option(self),
             _ => from.deserialize_any(self),
@@ -239,6 +242,10 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
             Kind::Variant(cases) if cases.iter().any(|case| case.name == value && case.shape.is_none()) => {
                 Ok(Val::Variant(value.to_owned(), None))
             }
+            Kind::Variant(cases) => Err(reader.fail(&match cases.iter().any(|case| case.name == value) {
+                true => with_value(value),
+                false => unknown("case", value, cases.iter().map(|case| case.name.as_str())),
+            })),
             Kind::Enum(names) => {
                 Err(reader.fail(&unknown("value", value, names.iter().map(|name| name.name.as_str()))))
             }

@@ -47,8 +47,13 @@ pub(super) fn unknown<'a>(what: &str, given: &str, names: impl Iterator<Item = &
     match near {
         Some((score, name)) if score > 0.75 => format!("unknown {what} '{given}': is '{name}' meant?"),
         Some(_) => format!("unknown {what} '{given}': known are {}", listed(names)),
-        None => format!("unknown {what} '{given}': there is none"),
+        None => format!("unknown {what} '{given}': no {what} is known here"),
     }
+}
+
+/// How a case with a value is written, where its name alone, or as a key, was given.
+pub(super) fn with_value(case: &str) -> String {
+    format!("a case is written {{\"tag\": \"{case}\", \"value\": …}}")
 }
 
 /// Describes a piece of JSON, for an error.

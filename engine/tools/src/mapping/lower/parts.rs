@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use wasmtime::component::Val;
 
 use super::super::shape::{Case, Field, Shape};
-use super::super::words::{expected, found, unknown};
+use super::super::words::{expected, found, unknown, with_value};
 use super::{Part, Reader, Seed};
 
 /// Reads the next value of an array.
@@ -167,6 +167,9 @@ pub(super) fn variant<'de, A: MapAccess<'de>>(
                 }
             },
             "tag" | "value" => return Err(reader.fail_at(&key, "this key is given twice")),
+            _ if cases.iter().any(|case| case.name == key) => {
+                return Err(reader.fail_at(&key, &with_value(&key)));
+            }
             _ => return Err(reader.fail_at(&key, &unknown("key", &key, ["tag", "value"].into_iter()))),
         }
     }
