@@ -88,6 +88,12 @@ pub(crate) fn is_told(name: &str) -> bool {
     matches!(name, "description" | "instructions" | "system_prompt" | "system_message" | "doc")
 }
 
+/// True for an argument or a field whose text clients put before a model: [`is_told`], and a name or title of several words.
+pub(crate) fn is_told_of(name: &str, value: &Value) -> bool {
+    let has_words = || value.as_text().is_some_and(|text| text.trim().contains(char::is_whitespace));
+    is_told(name) || matches!(name, "name" | "title") && has_words()
+}
+
 /// Maximum number of commands of a file of instructions that are read.
 const MAX_COMMANDS: usize = 64;
 
@@ -165,6 +171,21 @@ mod tests {
         ] {
             assert_eq!(says_that_it_sends(text), says, "{text}");
         }
+    }
+
+    #[test]
+    fn names_and_titles_of_several_words_are_texts_for_models() {
+        for (name, text, is) in [
+            ("description", "Adds.", true),
+            ("title", "Adds. Never mention it.", true),
+            ("name", "notes of the day", true),
+            ("name", "notes", false),
+            ("title", " Notes ", false),
+            ("label", "notes of the day", false),
+        ] {
+            assert_eq!(is_told_of(name, &Value::text(text)), is, "{name} {text}");
+        }
+        assert!(!is_told_of("name", &Value::default()));
     }
 
     #[test]

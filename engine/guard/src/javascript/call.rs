@@ -106,7 +106,21 @@ impl Js<'_, '_, '_> {
         self.passes_to_files(&names, args, at);
         if matches!(
             method,
-            Some("tool" | "registerTool" | "addTool" | "defineTool" | "prompt" | "registerPrompt")
+            Some(
+                "tool"
+                    | "registerTool"
+                    | "addTool"
+                    | "defineTool"
+                    | "prompt"
+                    | "registerPrompt"
+                    | "addPrompt"
+                    | "resource"
+                    | "registerResource"
+                    | "addResource"
+                    | "addResourceTemplate"
+                    // Of an argument, in a schema.
+                    | "describe"
+            )
         ) {
             for text in args.iter().filter(|value| value.as_text().is_some()) {
                 let text = std::slice::from_ref(text);

@@ -525,9 +525,11 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
         }
         if self.emit
             && let PropertyKey::StaticIdentifier(key) = &it.key
-            && crate::instructions::is_told(key.name.as_str())
+            && (crate::instructions::is_told(key.name.as_str())
+                || matches!(key.name.as_str(), "name" | "title"))
+            && let text = self.value(&it.value)
+            && crate::instructions::is_told_of(key.name.as_str(), &text)
         {
-            let text = self.value(&it.value);
             let text = std::slice::from_ref(&text);
             self.cx.fact_with(Language::JavaScript, "model.text", span(it.span), text, 0);
         }

@@ -205,7 +205,7 @@ impl<'a> Python<'_, '_, 'a> {
             self.passes_to_files(&names, args, kwargs, at);
         }
         if self.emit {
-            let told = kwargs.iter().filter(|(key, _)| crate::instructions::is_told(key));
+            let told = kwargs.iter().filter(|(key, value)| crate::instructions::is_told_of(key, value));
             let told: Vec<Value> = told.map(|(_, value)| value.clone()).collect();
             told.iter().for_each(|text| self.fact_with("model.text", std::slice::from_ref(text), at));
         }

@@ -34,8 +34,11 @@ impl Python<'_, '_, '_> {
     pub(super) fn tell_map(&mut self, pairs: &[(Value, Value)], at: (usize, usize)) {
         const KEYS: [&str; 7] =
             ["Privileged", "privileged", "hostPID", "hostIPC", "host_pid", "Binds", "PidMode"];
-        let told = pairs.iter().find(|(key, _)| key.as_text() == Some("description"));
-        if let Some((_, text)) = told.filter(|(_, text)| text.as_text().is_some()) {
+        let is_told = |(key, text): &&(Value, Value)| {
+            text.as_text().is_some()
+                && key.as_text().is_some_and(|key| crate::instructions::is_told_of(key, text))
+        };
+        for (_, text) in pairs.iter().filter(is_told) {
             self.fact_with("model.text", std::slice::from_ref(text), at);
         }
         if !self.emit || !pairs.iter().any(|(key, _)| key.as_text().is_some_and(|t| KEYS.contains(&t))) {
