@@ -15,6 +15,9 @@ use crate::case::{MAX_CASES, MAX_DETAIL_BYTES, MAX_NAME_BYTES, Status};
 use crate::text::clip;
 use hotcell_sandbox::text::counted;
 
+/// Beginning of the comments with which pgTAP's `finish()` compares plan and results.
+const SUM: &str = "Looks like you ";
+
 /// Result of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
@@ -47,7 +50,8 @@ impl Tap {
     /// Takes a line; returns the previous test if this line does not belong to it.
     pub fn line(&mut self, line: &str) -> Option<Point> {
         if let (Some(text), Some(last)) = (line.strip_prefix('#'), &mut self.last) {
-            if last.details.len() < MAX_DETAIL_BYTES {
+            // The sum of `finish()` is of the whole file, not of its last test.
+            if !text.trim_start().starts_with(SUM) && last.details.len() < MAX_DETAIL_BYTES {
                 last.details.push_str(text.strip_prefix(' ').unwrap_or(text));
                 last.details.push('\n');
             }
@@ -261,6 +265,23 @@ mod tests {
             assert_eq!(tap.faults, faults, "{text}");
             assert_eq!(tap.lacks().is_some(), lacks.is_some(), "{text}");
             assert!(tap.lacks().unwrap_or_default().starts_with(lacks.unwrap_or_default()), "{text}");
+        }
+    }
+
+    #[test]
+    fn sum_of_file_belongs_to_no_test() {
+        for (text, details) in [
+            (
+                "1..3\nok 1\nnot ok 2 - t\n# Failed test 2: \"t\"\n# Looks like you planned 3 tests but ran 2\n",
+                "Failed test 2: \"t\"\n",
+            ),
+            ("1..1\nnot ok 1 - t\n# Looks like you failed 1 test of 1\n", ""),
+            (
+                "1..1\nnot ok 1 - t\n#   have: Looks like you\n# Looks like rain\n",
+                "  have: Looks like you\nLooks like rain\n",
+            ),
+        ] {
+            assert_eq!(all(text).0.last().unwrap().details, details, "{text}");
         }
     }
 
