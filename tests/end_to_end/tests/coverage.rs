@@ -46,6 +46,8 @@ fn python_by_both_of_its_frameworks() {
             user.make_folder(framework);
             user.write(format!("{framework}/m.py"), PYTHON);
             user.write(format!("{framework}/test_m.py"), text);
+            // A threshold of the project is one of its own files alone.
+            user.write(format!("{framework}/.coveragerc"), "[report]\nfail_under = 80\n");
             for profile in ["standard", "landlock-only"] {
                 let report = test(user, &path, framework, &["--profile", profile, "--framework", framework]);
                 let measured = file(&report, "m.py");
@@ -53,6 +55,8 @@ fn python_by_both_of_its_frameworks() {
                 assert_eq!(measured["missing"], json!([[3, 3]]));
             }
         }
+        user.write("pytest/pytest.ini", "[pytest]\naddopts = --cov=m --cov-fail-under=75\n");
+        user.write("pytest/.coveragerc", "");
         let report = test(user, &path, "pytest", &["--jobs", "2"]);
         assert_eq!(file(&report, "m.py")["covered"], 3, "{report:#}");
         // Also shown to people.

@@ -77,6 +77,27 @@ async fn hook_changing_result_does_not_pass() {
             assert_eq!(ran.report.verdict.exit_code(), 2, "{}", ran.told());
         }
     }
+    // These hide what a test raised before it is reported.
+    let case = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.fail()\n";
+    for (hook, tests, id) in [
+        (
+            "pytest_runtest_makereport(item, call):\n    call.excinfo = None\n    yield\n",
+            BAD,
+            "test_a.py::test_a",
+        ),
+        ("pytest_runtest_call(item):\n    (yield).force_result(None)\n", BAD, "test_a.py::test_a"),
+        (
+            "pytest_runtest_makereport(item, call):\n    (yield).get_result().outcome = 'passed'\n",
+            case,
+            "test_a.py::T::test_a",
+        ),
+    ] {
+        let hook = format!("import pytest\n@pytest.hookimpl(hookwrapper=True, tryfirst=True)\ndef {hook}");
+        let ran = conftest(venv, &hook, tests).await;
+        ran.assert_not_passed();
+        let case = ran.report.cases.iter().find(|case| case.id == id);
+        assert!(case.is_some_and(|case| case.status == Status::Failed), "{hook}: {}", ran.told());
+    }
     let hook = "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_make_collect_report(collector):\n    outcome = yield\n    report = outcome.get_result()\n    if report.failed: report.outcome, report.result, report.longrepr = 'passed', [], None\n";
     let files = [("conftest.py", hook), ("test_a.py", "def (\n"), ("test_b.py", GOOD)];
     let ran = pytest(venv, &files).await;

@@ -4,7 +4,7 @@ import re
 _PLUGIN = "hotcell_live"
 
 
-def _plugin(pytest, emit, clip, top, part):
+def _plugin(pytest, emit, clip, top, part, cover):
     """What pytest tells its plugins, passed on. In workers of pytest-xdist nothing of this is loaded."""
     written = re.compile(r'^(?:E +File "|)([^\s":][^":]*)(?:", line |:)(\d+)(?=$|:|,)', re.M)
     inside = _inside
@@ -92,8 +92,8 @@ def _plugin(pytest, emit, clip, top, part):
         except Exception:
             pass  # then the final report contradicts what is told here, and the run is no result
 
-    # Warnings about tests that pytest does not run, or does not check.
-    unheeded = ("PytestCollectionWarning", "PytestReturnNotNoneWarning")
+    # Warnings about tests that pytest does not run, or does not check: what ends a thread, ends no test.
+    unheeded = ("PytestCollectionWarning", "PytestReturnNotNoneWarning", "PytestUnhandledThreadExceptionWarning")
     config_of = []
 
     class Plugin(object):
@@ -107,6 +107,7 @@ def _plugin(pytest, emit, clip, top, part):
             self.again = set()  # tests that are repeated
             self.found = set()  # tests that were found, also those that will be left out
             self.late = []  # tests that passed at a later attempt
+            self.empty = []  # tests whose parameters are an empty list
             self.warned = []  # what pytest says of tests that it does not run, or does not check
 
         def told(self, report):
@@ -128,6 +129,8 @@ def _plugin(pytest, emit, clip, top, part):
             if status == "passed" and raised is not None and report.nodeid not in self.again:
                 one["status"] = "failed"
                 one["message"] = "it raised %s, and its report was changed to passed" % raised
+            if status == "skipped" and report.when == "setup" and "got empty parameter set" in str(report.longrepr):
+                self.empty.append(report.nodeid.split("[")[0])
             if status == "passed" or worse[status] < worse[one["status"]] and status == "skipped":
                 return
             message, path, line = crash_of(report)
@@ -179,8 +182,24 @@ def _plugin(pytest, emit, clip, top, part):
 
                 junitxml.pytest_configure(config)
 
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_load_initial_conftests(self, early_config, args):
+            # `--cov` of hotcell would measure more than the project's own `--cov=PACKAGE`, whose threshold is of that alone.
+            known = early_config.known_args_namespace
+            sources = getattr(known, "cov_source", None) or []
+            if cover and len(sources) > 1 and sources.count(True) == 1:
+                known.cov_source = [source for source in sources if source is not True]
+                args.remove("--cov")
+            yield
+
         @pytest.hookimpl(tryfirst=True)
         def pytest_sessionstart(self, session):
+            # hotcell's files are not the project's; pytest-cov reports by the second of these when the tests have ended.
+            controller = getattr(session.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+            for measured in (getattr(controller, name, None) for name in ("cov", "combining_cov")):
+                if measured is not None:
+                    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "*")
+                    measured.set_option("report:omit", list(measured.get_option("report:omit") or []) + [own])
             # What a part of the tests covers says nothing of the whole.
             threshold = threshold_of(session.config) if part else None
             if threshold is not None:
@@ -204,13 +223,35 @@ def _plugin(pytest, emit, clip, top, part):
         def pytest_runtest_logfinish(self, nodeid, location):
             self.close(nodeid)
 
+        def stepped(self, item, when, outcome):
+            before = self.raised.pop((item.nodeid, when), None)
+            if outcome.excinfo is not None:
+                self.raised[item.nodeid, when] = outcome.excinfo[0].__name__
+            elif before is not None and when == "call":
+                self.again.add(item.nodeid)  # a plugin called it again before it reported
+
+        # Innermost, so that a wrapper of the project's that catches, or changes what was caught, comes later.
+        @pytest.hookimpl(hookwrapper=True, trylast=True)
+        def pytest_runtest_setup(self, item):
+            self.stepped(item, "setup", (yield))
+
+        @pytest.hookimpl(hookwrapper=True, trylast=True)
+        def pytest_runtest_call(self, item):
+            self.stepped(item, "call", (yield))
+
+        @pytest.hookimpl(hookwrapper=True, trylast=True)
+        def pytest_runtest_teardown(self, item):
+            self.stepped(item, "teardown", (yield))
+
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_makereport(self, item, call):
-            # A test that is repeated may raise the first time.
-            self.raised.pop((item.nodeid, call.when), None)
-            if call.excinfo is not None:
-                self.raised[item.nodeid, call.when] = call.excinfo.typename
+            before = call.excinfo
+            if before is not None:
+                self.raised[item.nodeid, call.when] = before.typename
             yield
+            # For a case of unittest, pytest sets within this hook what it raised.
+            if before is None and call.excinfo is not None:
+                self.raised[item.nodeid, call.when] = call.excinfo.typename
 
         @pytest.hookimpl(hookwrapper=True, trylast=True)
         def pytest_make_collect_report(self, collector):
@@ -248,8 +289,15 @@ def _plugin(pytest, emit, clip, top, part):
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_warning_recorded(self, warning_message, when, nodeid, location):
-            if getattr(warning_message.category, "__name__", "") in unheeded:
-                words = clip((str(warning_message.message).strip().splitlines() or [""])[0], 200)
+            category = getattr(warning_message.category, "__name__", "")
+            if category in unheeded:
+                lines = str(warning_message.message).strip().splitlines() or [""]
+                words = clip(lines[0], 200)
+                if "Thread" in category:
+                    # Its first line names neither the test nor the error, which advice of pytest may follow.
+                    ends = [at for at, line in enumerate(lines) if line.startswith("Enable tracemalloc")]
+                    error = "\n".join(lines[: ends[0] if ends else None]).strip().splitlines()[-1:]
+                    words = clip(": ".join([nodeid, words] + error), 400)
                 if words not in self.warned:
                     self.warned.append(words)
 
@@ -257,6 +305,7 @@ def _plugin(pytest, emit, clip, top, part):
             """Notes about a run that passes, which its result does not show."""
             notes = []
             for heads, all in ((("test passed at a later attempt only: ", "tests passed at a later attempt only: "), self.late),
+                               (("test has no parameters and did not run: ", "tests have no parameters and did not run: "), self.empty),
                                (("warning of pytest: ", "warnings of pytest: "), self.warned)):
                 if all:
                     listed = ", ".join(clip(one, 200) for one in all[:3]) + (", ..." if len(all) > 3 else "")
@@ -419,7 +468,7 @@ def _main():
     sys.argv[1:1] = arguments
     lost += _variable_for_plugins(importlib.util.find_spec)
     _emit("session", tool="pytest", version=pytest.__version__, **_runtime())
-    plugin = _plugin(pytest, _emit, _clip, _cwd, part is not None)
+    plugin = _plugin(pytest, _emit, _clip, _cwd, part is not None, cover is not None)
     if only is not None:
         # More than a command line may have.
         with open(only, encoding="utf-8") as file:
