@@ -91,7 +91,12 @@ pub(crate) fn is_told(name: &str) -> bool {
 /// True for an argument or a field whose text clients put before a model: [`is_told`], and a name or title of several words.
 pub(crate) fn is_told_of(name: &str, value: &Value) -> bool {
     let has_words = || value.as_text().is_some_and(|text| text.trim().contains(char::is_whitespace));
-    is_told(name) || matches!(name, "name" | "title") && has_words()
+    is_told(name) || may_be_told(name) && has_words()
+}
+
+/// False for a name that [`is_told_of`] is false of, whatever the value.
+pub(crate) fn may_be_told(name: &str) -> bool {
+    is_told(name) || matches!(name, "name" | "title")
 }
 
 /// Maximum number of commands of a file of instructions that are read.

@@ -107,7 +107,8 @@ fn group(id: u32) -> &'static str {
         109..=112 => "109-112 delivery",
         113..=130 => "113-130 second list",
         131..=140 => "131-140 third list",
-        _ => "141-165 fourth list",
+        141..=165 => "141-165 fourth list",
+        _ => "166-181 fifth list",
     }
 }
 

@@ -118,8 +118,6 @@ impl Js<'_, '_, '_> {
                     | "registerResource"
                     | "addResource"
                     | "addResourceTemplate"
-                    // Of an argument, in a schema.
-                    | "describe"
             )
         ) {
             for text in args.iter().filter(|value| value.as_text().is_some()) {
@@ -127,6 +125,14 @@ impl Js<'_, '_, '_> {
                 self.cx.fact_with(Language::JavaScript, "model.text", span(at), text, 0);
             }
         }
+        // Descriptions of fields in a schema.
+        let of_schema = |value: &Value| {
+            value.names.iter().any(|name| name.starts_with("zod") || name.starts_with("valibot"))
+        };
+        if matches!(method, Some("describe" | "description" | "meta")) && receiver.is_some_and(of_schema) {
+            self.cx.fact_with(Language::JavaScript, "model.text", span(at), args.get(..1).unwrap_or(&[]), 0);
+        }
+        self.piped(method, receiver, args);
         self.hidden_ways(&names, receiver, method, args, context, at);
         for name in &names {
             self.runs(name, args, &kwargs, at);

@@ -239,6 +239,7 @@ impl<'a> Js<'_, '_, '_> {
 
     /// Listeners of events get what is emitted: `bus.on('job', f)`, `bus.emit('job', x)`.
     pub(super) fn events(&mut self, call: &CallExpression<'a>) {
+        self.filled(call);
         let Expression::StaticMemberExpression(member) = call.callee.get_inner_expression() else { return };
         let Some(Argument::StringLiteral(event)) = call.arguments.first() else { return };
         match member.property.name.as_str() {
@@ -258,7 +259,7 @@ impl<'a> Js<'_, '_, '_> {
             }
             "emit" if !self.emit => {
                 let args = self.arguments(call.arguments.get(1..).unwrap_or(&[]));
-                if args.iter().any(|value| value.origin.has(Origin::CALLER)) {
+                if args.iter().any(|value| value.origin.has(flow::FOLLOWED)) {
                     // A listener may come later in the text.
                     self.flow.learnt |= self.flow.walk == 1;
                     let all = self.classes.listeners.get(event.value.as_str()).cloned().unwrap_or_default();

@@ -232,6 +232,15 @@ impl<'a> Js<'_, '_, '_> {
         self.flow.functions.insert(start, function);
     }
 
+    /// Names the first parameter of a function.
+    pub(super) fn names_parameter(&mut self, start: u32, name: &str) {
+        let first = self.flow.functions.get(&start).and_then(|function| function.params.first());
+        if let Some(Shape::Name(own)) = first {
+            let own = own.clone();
+            self.vars.insert(own, Value::name(name));
+        }
+    }
+
     fn fill(&mut self, shape: &Shape, value: &Value) {
         match shape {
             Shape::Name(name) => {
@@ -460,10 +469,12 @@ impl<'a> Js<'_, '_, '_> {
         let (callee, receiver, _) = self.callee(&call.callee);
         let passed = match method {
             Some(
-                "then" | "on" | "once" | "map" | "forEach" | "filter" | "flatMap" | "pipe" | "find" | "some",
+                "then" | "on" | "once" | "addEventListener" | "map" | "forEach" | "filter" | "flatMap"
+                | "pipe" | "find" | "some",
             ) => receiver.unwrap_or_default(),
             // A promise's failure is not its value.
-            Some("catch" | "finally" | "use") => return,
+            Some("use") => return self.hooked(call, &receiver.unwrap_or_default()),
+            Some("catch" | "finally") => return,
             _ => {
                 let args: Vec<Value> = call
                     .arguments

@@ -9,6 +9,7 @@ mod files;
 mod flow;
 mod fold;
 mod guards;
+mod holders;
 mod reach;
 mod spelled;
 mod value;
@@ -493,6 +494,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
 
     fn visit_binary_expression(&mut self, it: &BinaryExpression<'a>) {
         let plus = it.operator.as_str() == "+";
+        self.asks_for_password(it);
         let outer = std::mem::replace(&mut self.joining, plus);
         walk::walk_binary_expression(self, it);
         self.joining = outer;
@@ -525,8 +527,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
         }
         if self.emit
             && let PropertyKey::StaticIdentifier(key) = &it.key
-            && (crate::instructions::is_told(key.name.as_str())
-                || matches!(key.name.as_str(), "name" | "title"))
+            && crate::instructions::may_be_told(key.name.as_str())
             && let text = self.value(&it.value)
             && crate::instructions::is_told_of(key.name.as_str(), &text)
         {

@@ -4,8 +4,11 @@ use super::{Js, span};
 use crate::language::Language;
 use crate::rules::{basename, is_home_whole, is_root_like};
 use crate::value::{HOLE, Origin, Value};
-use oxc_ast::ast::{Argument, CallExpression, Expression};
+use oxc_ast::ast::{Argument, BinaryExpression, CallExpression, Expression};
 use oxc_span::{GetSpan, Span};
+
+/// Length of the source behind a test for a field's type in which the field is read, in bytes.
+const NEAR: usize = 300;
 
 /// Origin that a listing adds: far-reaching if it begins at the root or the home folder.
 pub(super) fn listed(callee: &Value, args: &[Value]) -> Origin {
@@ -41,12 +44,28 @@ pub(super) fn narrowed(value: &Value) -> Value {
 impl Js<'_, '_, '_> {
     /// Reports a picture's address that contains what was typed into a field.
     pub(super) fn sends_typed(&mut self, owner: &Value, name: &str, value: &Expression<'_>, at: Span) {
+        self.listens(owner, name, value);
         let is_pixel =
             name == "src" && owner.names.iter().any(|own| own.ends_with("Image()") || &**own == "Image");
         let (from, to) = span(value.span());
         let written = self.source.get(from..to).unwrap_or("");
         if is_pixel && written.contains(".value") && written.contains("//") {
             self.fact("page.value_sent", at);
+        }
+    }
+
+    /// Reports a test for the fields that passwords are typed into: `e.target.type === 'password'`.
+    pub(super) fn asks_for_password(&mut self, it: &BinaryExpression<'_>) {
+        if it.operator.is_equality()
+            && matches!(&it.left, Expression::StaticMemberExpression(member) if member.property.name == "type")
+            && matches!(&it.right, Expression::StringLiteral(text) if text.value == "password")
+        {
+            let from = span(it.span).0;
+            let to = self.source.floor_char_boundary(self.source.len().min(from + NEAR));
+            // Buttons that show a password ask for the field's type too, without reading the field.
+            if self.source.get(from..to).is_some_and(|after| after.contains(".value")) {
+                self.fact("page.password_field", it.span);
+            }
         }
     }
 

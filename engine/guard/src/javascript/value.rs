@@ -281,6 +281,7 @@ impl Js<'_, '_, '_> {
                 }
                 // Any function leads to the constructor of functions in one step.
                 ("?function" | "?method", "constructor") => "Function".to_owned(),
+                ("?function", "__proto__") | ("Function", "prototype") => "?function".to_owned(),
                 ("?function", "call" | "apply" | "bind") => "?function".to_owned(),
                 ("Object", "constructor") | ("String" | "Array" | "Number" | "Boolean", "constructor") => {
                     "Function".to_owned()
@@ -449,6 +450,12 @@ impl Js<'_, '_, '_> {
                     (Some(owner), Some(key)) => self.at(&owner.clone(), &key.clone()),
                     _ => Value::default(),
                 },
+                // The prototype of a function leads to the constructor of functions, as the function itself does.
+                "Object.getPrototypeOf" | "Reflect.getPrototypeOf"
+                    if first.is_some_and(|f| f.is_named("?function") || f.is_named("Function.prototype")) =>
+                {
+                    Value::name("?function")
+                }
                 "Reflect.construct" => first.map_or_else(Value::default, |f| Value {
                     names: f.names.iter().map(|n| format!("{n}()").into()).collect(),
                     ..Value::default()
@@ -462,6 +469,10 @@ impl Js<'_, '_, '_> {
                 {
                     Value::name(&format!("{name}()")).with_origin(Origin::SECRET | Origin::FILE)
                 }
+                "fs.createWriteStream" => Value {
+                    names: smallvec![format!("{name}()").into()],
+                    ..Value::list(args.first().cloned().into_iter().collect())
+                },
                 "os.homedir" => Value::text("~").with_origin(Origin::HOME),
                 "util.promisify" => first.cloned().unwrap_or_default(),
                 // These keep the text unchanged.
@@ -543,9 +554,26 @@ fn origin_of(mut value: Value) -> Value {
         "process.env" => Origin::ENV,
         "process.argv" | "prompt" | "location.search" | "location.hash" => Origin::INPUT,
         "document.cookie" | "localStorage" | "chrome.cookies" => Origin::SECRET,
-        "fetch" | "axios" | "axios.get" | "axios.post" | "http.get" | "https.get" | "http.request"
-        | "https.request" | "XMLHttpRequest" | "got" | "got.get" | "request" | "request.get"
-        | "node-fetch" | "superagent.get" | "dns.resolveTxt" | "dns.resolve" => Origin::NET,
+        "fetch"
+        | "axios"
+        | "axios.get"
+        | "axios.post"
+        | "http.get"
+        | "https.get"
+        | "http.request"
+        | "https.request"
+        | "XMLHttpRequest"
+        | "got"
+        | "got.get"
+        | "request"
+        | "request.get"
+        | "EventSource"
+        | "eventsource.EventSource"
+        | "eventsource"
+        | "node-fetch"
+        | "superagent.get"
+        | "dns.resolveTxt"
+        | "dns.resolve" => Origin::NET,
         "child_process.execSync" | "child_process.spawnSync" | "child_process.execFileSync" => Origin::OUTPUT,
         "fs.readFile" | "fs.readFileSync" | "fs.createReadStream" => Origin::FILE,
         "fs.readdir" | "fs.readdirSync" | "fs.globSync" | "glob.globSync" | "glob.sync" => Origin::TREE,

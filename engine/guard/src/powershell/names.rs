@@ -73,6 +73,7 @@ pub(super) fn variable(written: &str) -> String {
 pub(super) fn automatic(name: &str) -> Option<&'static str> {
     Some(match name {
         "pshome" => r"C:\Windows\System32\WindowsPowerShell\v1.0",
+        "profile" => r"~\Documents\PowerShell\Microsoft.PowerShell_profile.ps1",
         "shellid" => "Microsoft.PowerShell",
         "env:comspec" => r"C:\WINDOWS\system32\cmd.exe",
         "env:public" => r"C:\Users\Public",

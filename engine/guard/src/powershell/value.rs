@@ -260,6 +260,10 @@ impl PowerShell<'_, '_, '_> {
         let (Some(owner), Some(name)) = (named(node, 0), last_named(node)) else { return Value::default() };
         let owner = self.value(owner, depth);
         let name = self.member_name(name, depth);
+        // The start file for other users and hosts.
+        if owner.as_text().is_some_and(|text| text.ends_with("_profile.ps1")) && name.contains("host") {
+            return owner;
+        }
         let names =
             owner.names.iter().filter(|n| n.len() < 160).map(|n| format!("{n}.{name}").into()).collect();
         if matches!(&*name, "content" | "rawcontent" | "value" | "invoke" | "text") {

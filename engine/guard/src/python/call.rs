@@ -321,6 +321,8 @@ impl<'a> Python<'_, '_, 'a> {
             let init = format!("{own}.__init__");
             if self.functions.contains_key(init.as_str()) {
                 self.learn(&init, args, kwargs);
+            } else {
+                self.constructed_by(own, args, kwargs);
             }
             return Value::name(&format!("@{own}()"));
         }

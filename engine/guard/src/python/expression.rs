@@ -251,8 +251,8 @@ impl<'a> Python<'_, '_, 'a> {
             if let Some(class) = own.strip_prefix('@') {
                 let class = class.trim_end_matches("()");
                 let key = format!("{class}.{name}");
-                if let Some(stored) = self.attributes.get(key.as_str()) {
-                    result = stored.clone().or(&result);
+                if let Some(stored) = self.attributes.get(key.as_str()).cloned() {
+                    result = self.described_by(stored, owner, at).or(&result);
                 }
                 if self.functions.contains_key(key.as_str()) {
                     result.names.push(format!("@{key}").into());

@@ -210,80 +210,6 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
-    /// Adds to a container the origins of what is put into it: `jobs.put(x)`, `self.all.append(x)`.
-    pub(super) fn put_into(&mut self, container: &'a Expr, method: &str, args: &[Value]) {
-        let puts = matches!(
-            method,
-            "append"
-                | "appendleft"
-                | "add"
-                | "put"
-                | "put_nowait"
-                | "insert"
-                | "extend"
-                | "push"
-                | "update"
-                | "setdefault"
-        );
-        if method == "append"
-            && let [text] = args
-        {
-            self.append_text(container, text);
-        }
-        let Some(given) = args.iter().find(|value| puts && value.origin.has(GIVEN)) else { return };
-        // A digest tells nothing of what it is made of.
-        let is_digest = |name: &Rc<str>| name.starts_with("hashlib.") || name.starts_with("hmac.");
-        if method == "update" && self.quietly(container).names.iter().any(is_digest) {
-            return;
-        }
-        let carried = Value {
-            origin: Origin(given.origin.0 & GIVEN.0),
-            trail: given.trail.clone(),
-            ..Value::default()
-        };
-        match container {
-            Expr::Name(name) => {
-                let name = name.id.as_str();
-                let at = self.scopes.iter().rposition(|scope| scope.vars.contains_key(name));
-                let Some(at) = at else { return };
-                if at == 0 {
-                    let key = self.interned(name);
-                    self.flow.held.insert(key, carried.clone());
-                }
-                if let Some(slot) = self.scopes[at].vars.get_mut(name) {
-                    *slot = std::mem::take(slot).or(&carried);
-                }
-            }
-            Expr::Attribute(attribute) => {
-                let owner = self.quietly(&attribute.value);
-                for own in owner.names.iter().filter_map(|own| own.strip_prefix('@')) {
-                    let key: Rc<str> = format!("{}.{}", own.trim_end_matches("()"), attribute.attr).into();
-                    if let Some(slot) = self.attributes.get_mut(&key) {
-                        *slot = std::mem::take(slot).or(&carried);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Appends a constant text to a list of texts that a name stands for: the program comes first.
-    fn append_text(&mut self, container: &'a Expr, text: &Value) {
-        let Expr::Name(name) = container else { return };
-        if text.as_whole_text().is_none() {
-            return;
-        }
-        if let Some(slot) = self.slot(name.id.as_str())
-            && let Some(Const::List(items)) = &slot.known
-            && items.len() < 16
-            && items.iter().all(|item| item.as_whole_text().is_some())
-        {
-            let mut items = items.to_vec();
-            items.push(text.clone());
-            slot.known = Some(Const::List(items.into()));
-        }
-    }
-
     /// How a function checks its parameters.
     pub(super) fn keep_validator(&mut self, pending: &Pending<'a>) {
         let params: Vec<&str> =
@@ -342,7 +268,7 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
-    fn slot(&mut self, name: &str) -> Option<&mut Value> {
+    pub(super) fn slot(&mut self, name: &str) -> Option<&mut Value> {
         self.scopes.iter_mut().rev().find_map(|scope| scope.vars.get_mut(name))
     }
 

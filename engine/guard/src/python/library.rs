@@ -300,6 +300,9 @@ impl Python<'_, '_, '_> {
                     ..Value::default()
                 }
             }
+            "dataclasses.field" | "attr.ib" | "attr.field" | "attrs.field" | "pydantic.Field" => {
+                self.default_of(args, kwargs, at)
+            }
             "type" => Value::name("?type"),
             // Without a count it never ends.
             "itertools.repeat" if args.len() == 1 && kwargs.is_empty() => Value::name("?huge"),

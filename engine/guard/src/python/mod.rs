@@ -17,6 +17,7 @@ mod inline;
 mod library;
 mod loops;
 mod model;
+mod objects;
 mod saved;
 mod statement;
 

@@ -104,7 +104,7 @@ pub(super) fn origin(name: &str) -> Origin {
             | "urllib.request.URLopener"
             | "socket.create_connection().makefile" => Origin::NET,
             "input" | "sys.argv" | "sys.stdin" | "raw_input" | "getpass.getpass" => Origin::INPUT,
-            "os.environ" => Origin::ENV,
+            "os.environ" | "os.environ.copy" | "os.environ.items" => Origin::ENV,
             "http.server.BaseHTTPRequestHandler().rfile"
             | "http.server.BaseHTTPRequestHandler().path"
             | "http.server.BaseHTTPRequestHandler().headers"
@@ -173,6 +173,9 @@ pub(super) fn origin(name: &str) -> Origin {
             | "keyring.get_password"
             | "win32crypt.CryptUnprotectData" => Origin::SECRET,
             "mmap.mmap" | "ctypes.windll.kernel32.VirtualAlloc" => Origin::MAPPED,
+            _ if name.starts_with("xmlrpc.client.ServerProxy().") || crate::rules::receives(name) => {
+                Origin::NET
+            }
             _ => Origin::default(),
         }
 }

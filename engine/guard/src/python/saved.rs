@@ -52,6 +52,19 @@ fn language(path: &str) -> Option<Language> {
     })
 }
 
+/// Language of a text that its first line gives to an interpreter.
+fn interpreted(text: &str) -> Option<Language> {
+    let first = text.strip_prefix("#!")?.lines().next()?;
+    let mut words = first.split_whitespace().map(crate::rules::basename).skip_while(|word| *word == "env");
+    let program = words.next()?;
+    Some(match program {
+        _ if program.starts_with("python") => Language::Python,
+        "node" => Language::JavaScript,
+        "sh" | "bash" | "dash" | "zsh" | "ash" => Language::Bash,
+        _ => return None,
+    })
+}
+
 /// Words of the command lines that a value is: a list, or a text with several.
 fn command_lines(value: &Value) -> Vec<Vec<String>> {
     match &value.known {
@@ -94,30 +107,34 @@ impl Python<'_, '_, '_> {
                         .and_then(Value::as_whole_text)
                         .map(|url| Rc::from(format!("fetch:{url}")));
                     let content = Value { names: url.into_iter().collect(), ..Value::default() };
-                    self.save(&path, content.with_origin(Origin::NET).stepped(StepKind::Source, name, at));
+                    self.save(
+                        &path,
+                        content.with_origin(Origin::NET).stepped(StepKind::Source, name, at),
+                        at,
+                    );
                 }
             }
             ("shutil.copyfileobj", _) => {
                 if let [from, to, ..] = args
                     && let Some(path) = path_of(to).cloned()
                 {
-                    self.save(&path, from.clone());
+                    self.save(&path, from.clone(), at);
                 }
             }
             ("os.write", _) => {
                 if let [to, content, ..] = args {
-                    self.save(&to.clone(), content.clone());
+                    self.save(&to.clone(), content.clone(), at);
                 }
             }
             (_, "write" | "writelines") => {
                 if let (Some(file), Some(content)) = (owner, args.first()) {
                     let path = path_of(file).unwrap_or(file).clone();
-                    self.save(&path, content.clone());
+                    self.save(&path, content.clone(), at);
                 }
             }
             (_, "write_text" | "write_bytes") => {
                 if let (Some(path), Some(content)) = (owner, args.first()) {
-                    self.save(&path.clone(), content.clone());
+                    self.save(&path.clone(), content.clone(), at);
                 }
             }
             _ => {}
@@ -127,7 +144,13 @@ impl Python<'_, '_, '_> {
         }
     }
 
-    fn save(&mut self, path: &Value, content: Value) {
+    /// Remembers the content of a file, and reads a script that its first line gives to an interpreter.
+    fn save(&mut self, path: &Value, content: Value, at: (usize, usize)) {
+        let script = content.as_text().and_then(|text| Some((interpreted(text)?, text)));
+        if let Some((language, text)) = script.filter(|_| self.emit) {
+            let chain = if content.chain.is_empty() { vec!["file"] } else { content.chain.clone() };
+            self.cx.child(language, text, at, &chain);
+        }
         let Some(path) = key(path) else { return };
         if self.flow.saved.len() < MAX_SAVED
             && !self.flow.saved.iter().any(|s| s.path == path && s.content.origin == content.origin)
@@ -218,6 +241,21 @@ impl Python<'_, '_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scripts_are_known_by_their_first_line() {
+        for (text, language) in [
+            ("#!/bin/sh\nid\n", Some(Language::Bash)),
+            ("#!/usr/bin/env bash\n", Some(Language::Bash)),
+            ("#!/usr/bin/python3 -I\n", Some(Language::Python)),
+            ("#! /usr/bin/env node\n", Some(Language::JavaScript)),
+            ("#!/usr/bin/perl\n", None),
+            ("#!", None),
+            ("echo\n#!/bin/sh\n", None),
+        ] {
+            assert_eq!(interpreted(text), language, "{text}");
+        }
+    }
 
     #[test]
     fn paths_are_recognised_by_what_is_known() {

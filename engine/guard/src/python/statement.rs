@@ -141,6 +141,7 @@ impl<'a> Python<'_, '_, 'a> {
             Stmt::With(stmt) => {
                 for item in &stmt.items {
                     let value = self.value(&item.context_expr);
+                    let value = self.entered(value, span(item.context_expr.range()));
                     if let Some(target) = &item.optional_vars {
                         self.assign(target, value);
                     }
@@ -347,9 +348,10 @@ impl<'a> Python<'_, '_, 'a> {
                 && let [Expr::Name(target)] = &assign.targets[..]
             {
                 let value = self.quietly(&assign.value);
-                self.attributes.insert(format!("{name}.{}", target.id).into(), value);
+                self.keep_field(&name, target.id.as_str(), value);
             }
         }
+        self.fields(&name, &def.body);
         self.flush();
         self.scopes.pop();
         self.class = outer;

@@ -374,27 +374,8 @@ pub(super) fn class(name: &str) -> Option<Class> {
         // A variable that holds a credential of a service.
         "token" => |v| v.names.iter().any(|name| &**name == TOKEN),
         // A connection, or a client of the network.
-        "network_client" => |v| {
-            v.names.iter().any(|name| {
-                let name = name.strip_prefix("new ").unwrap_or(name);
-                [
-                    "http",
-                    "https",
-                    "http2",
-                    "net",
-                    "tls",
-                    "dgram",
-                    "ws",
-                    "axios",
-                    "got",
-                    "request",
-                    "socket.io-client",
-                ]
-                .iter()
-                .any(|module| name.strip_prefix(module).is_some_and(|rest| rest.starts_with(['.', '('])))
-                    || ["WebSocket", "XMLHttpRequest", "Socket("].iter().any(|class| name.contains(class))
-            })
-        },
+        "network_client" => |v| v.names.iter().any(|name| super::network::is_client(name)),
+        "connection" => |v| v.names.iter().any(|name| super::network::is_connection(name)),
         "output_stream" => {
             |v| v.names.iter().any(|n| matches!(&**n, "process.stdout" | "process.stderr" | "console"))
         }

@@ -42,6 +42,8 @@ pub(super) struct Flow {
     /// Names of parameters.
     params: FxHashMap<String, Vec<String>>,
     results: FxHashMap<String, Value>,
+    /// Functions without a name, by the value that stands for them: where they are, and their parameters.
+    literals: FxHashMap<String, (String, Vec<String>)>,
     /// Contents of files by their known paths.
     saved: FxHashMap<String, Value>,
 }
@@ -59,7 +61,20 @@ impl Tree<'_, '_, '_> {
             }
             "func_literal" => {
                 if let Some(list) = field("parameters") {
-                    self.parameters(list, false);
+                    let names = self.parameters(list, false);
+                    self.go.literals.insert(literal(node), (self.go.function.clone(), names));
+                }
+            }
+            // A channel holds what is sent to it.
+            "send_statement" => {
+                if let (Some(channel), Some(sent)) = (field("channel"), field("value")) {
+                    let value = Value::default().made_of(&self.go_value(sent, 0));
+                    self.hold(channel, value);
+                }
+            }
+            "receive_statement" => {
+                if let (Some(left), Some(right)) = (field("left"), field("right")) {
+                    self.assigned(left, right);
                 }
             }
             "var_declaration" | "const_declaration"
@@ -106,7 +121,7 @@ impl Tree<'_, '_, '_> {
         self.go.function = node.child_by_field_name("name").map_or("", |name| self.of(name)).to_owned();
     }
 
-    fn parameters(&mut self, list: Node<'_>, is_named: bool) {
+    fn parameters(&mut self, list: Node<'_>, is_named: bool) -> Vec<String> {
         let mut names = Vec::new();
         for parameter in
             children(list).into_iter().filter(|node| node.kind().ends_with("parameter_declaration"))
@@ -128,8 +143,9 @@ impl Tree<'_, '_, '_> {
         }
         if is_named {
             let function = self.go.function.clone();
-            self.go.params.insert(function, names);
+            self.go.params.insert(function, names.clone());
         }
+        names
     }
 
     fn assigned(&mut self, left: Node<'_>, right: Node<'_>) {
@@ -240,6 +256,7 @@ impl Tree<'_, '_, '_> {
             }
             _ => {}
         }
+        self.teach_literals(function, &nodes);
         // A function of the file learns its arguments.
         if let Some(params) = self.go.params.get(last).filter(|_| function.kind() == "identifier").cloned() {
             for (param, argument) in params.iter().zip(nodes) {
@@ -249,6 +266,35 @@ impl Tree<'_, '_, '_> {
                 let older = vars.get(param).cloned().unwrap_or_default();
                 let value = if vars.contains_key(param) { merged(value, &older) } else { value };
                 vars.insert(param.clone(), value);
+            }
+        }
+    }
+
+    /// Teaches functions without a name the arguments of a call: of a variable, or of an entry of a table.
+    fn teach_literals(&mut self, function: Node<'_>, nodes: &[Node<'_>]) {
+        if self.go.literals.is_empty()
+            || self.of(function).len() > MAX_NAME && function.kind() != "func_literal"
+        {
+            return;
+        }
+        let is_entry = function.kind() == "index_expression";
+        let holder = if is_entry { function.child_by_field_name("operand") } else { Some(function) };
+        let Some(holder) = holder else { return };
+        let value = self.go_value(holder, 0);
+        let entries = if is_entry { value.elements().unwrap_or_default() } else { Vec::new() };
+        let names = value.names.iter().chain(entries.iter().flat_map(|entry| &entry.names));
+        let called: Vec<String> =
+            names.filter(|name| self.go.literals.contains_key(&***name)).map(ToString::to_string).collect();
+        for (within, params) in
+            called.iter().filter_map(|name| self.go.literals.get(name).cloned()).collect::<Vec<_>>()
+        {
+            for (param, argument) in params.iter().zip(nodes) {
+                let at = (argument.start_byte(), argument.end_byte());
+                let value = Value::default().made_of(&self.go_value(*argument, 0));
+                let value = stepped(value, StepKind::Passed, param, at);
+                let vars = self.go.vars.entry(within.clone()).or_default();
+                let older = vars.remove(param).unwrap_or_default();
+                vars.insert(param.clone(), merged(value, &older));
             }
         }
     }
@@ -337,7 +383,7 @@ impl Tree<'_, '_, '_> {
             "type_conversion_expression" => {
                 field("operand").map_or_else(Value::default, |inner| self.go_value(inner, depth + 1))
             }
-            "func_literal" => Value::default(),
+            "func_literal" => Value::name(&literal(node)),
             "expression_list" | "parenthesized_expression" | "literal_element" | "variadic_argument" => {
                 let all = children(node);
                 let mut values = all.into_iter().take(MAX_ITEMS).map(|one| self.go_value(one, depth + 1));
@@ -522,6 +568,11 @@ fn merged(value: Value, older: &Value) -> Value {
 fn stepped(value: Value, kind: StepKind, name: &str, at: (usize, usize)) -> Value {
     let is_again = value.trail.as_ref().is_none_or(|step| step.kind == kind && step.at == at);
     if is_again || !value.origin.has(TRACKED) { value } else { value.stepped(kind, name, at) }
+}
+
+/// Name of the value that a function without a name is.
+fn literal(node: Node<'_>) -> String {
+    format!("func@{}", node.start_byte())
 }
 
 fn children(node: Node<'_>) -> Vec<Node<'_>> {
