@@ -124,7 +124,7 @@ impl CommandRequest {
         let language = self.source.as_ref().map(|(language, ..)| *language);
         let what = match self.source {
             Some((language, path, text)) => {
-                check_arguments(&self.argv)?;
+                check_arguments("args", &self.argv)?;
                 let arguments = self.argv.iter().map(OsString::from).collect();
                 RunTarget::Source(language, Source::Inside(path.into(), text), arguments)
             }
@@ -412,23 +412,23 @@ pub fn there(configuration: &Configuration, image: Option<&str>) -> Result<(), E
     }
 }
 
-/// Checks arguments, of programs and sources alike.
-fn check_arguments(argv: &[String]) -> Result<(), ErrorReport> {
+/// Checks arguments, of programs and sources alike; `field` is their name in the request.
+fn check_arguments(field: &'static str, argv: &[String]) -> Result<(), ErrorReport> {
     let bad =
-        |why: String, hint: &str| Err(ErrorReport::new(Code::InvalidValue, why).field("argv").hint(hint));
+        |why: String, hint: &str| Err(ErrorReport::new(Code::InvalidValue, why).field(field).hint(hint));
     let bytes: usize = argv.iter().map(String::len).sum();
     if argv.len() > ARGUMENT_LIMITS.0 || bytes > ARGUMENT_LIMITS.1 {
         let (most, long) = ARGUMENT_LIMITS;
         return bad(
             format!(
-                "argv has {} texts of {bytes} bytes; allowed is 1 to {most} texts of at most {long} bytes",
+                "{field} has {} texts of {bytes} bytes; allowed are at most {most} texts and {long} bytes",
                 argv.len()
             ),
             "put what is long into a file or into stdin",
         );
     }
     if argv.iter().any(|a| a.contains('\0')) {
-        return bad("argv contains a zero byte".to_owned(), "leave it out");
+        return bad(format!("{field} contains a zero byte"), "leave it out");
     }
     Ok(())
 }
@@ -439,7 +439,7 @@ fn check_argv(argv: &[String], has_workspace: bool) -> Result<(), ErrorReport> {
     let Some(program) = argv.first().filter(|p| !p.is_empty()) else {
         return bad("argv names no program".to_owned(), "give at least one text that is not empty");
     };
-    check_arguments(argv)?;
+    check_arguments("argv", argv)?;
     if program.contains('/') {
         let path = Path::new(program);
         let inside =
@@ -523,5 +523,10 @@ mod tests {
         assert!(check(&[]).is_err());
         assert!(check(&["x", "a\0b"]).is_err());
         assert!(check(&vec!["x"; ARGUMENT_LIMITS.0 + 1]).is_err());
+        for arguments in [vec!["\0".to_owned()], vec!["x".to_owned(); ARGUMENT_LIMITS.0 + 1]] {
+            let report = check_arguments("args", &arguments).unwrap_err();
+            assert_eq!(report.field.as_deref(), Some("args"));
+            assert!(report.to_string().contains("args "), "{report}");
+        }
     }
 }
