@@ -354,6 +354,10 @@ impl Js<'_, '_, '_> {
                 (self.at(&owner, &key), Some(owner), name)
             }
             Expression::ParenthesizedExpression(inner) => self.callee(&inner.expression),
+            // `(0, client.send)(…)`, as compilers of TypeScript write it.
+            Expression::SequenceExpression(list) if !list.expressions.is_empty() => {
+                self.callee(&list.expressions[list.expressions.len() - 1])
+            }
             other => (self.value(other), None, None),
         }
     }
