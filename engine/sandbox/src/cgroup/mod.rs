@@ -282,10 +282,12 @@ impl Cgroups {
                 Err(e) => {
                     self.pool.discard(made);
                     attempts -= 1;
-                    // Not found: the group that was made ahead has been removed by another process.
+                    // Not found: another process has removed the group that was made ahead, or the folder for limits of processors, which is empty until one is
+                    // set.
                     if e.kind() != ErrorKind::NotFound || attempts == 0 {
                         return Err(e);
                     }
+                    self.pool.place.ensure()?;
                 }
             }
         }

@@ -194,6 +194,20 @@ fn cpu_limit_throttles_group() {
 }
 
 #[test]
+fn removed_folder_for_processors_is_made_again() {
+    let Some(cgroups) = cgroups("removed_folder_for_processors_is_made_again") else {
+        return;
+    };
+    let without = cgroups.take(&LIMITS).unwrap();
+    // Another process does so at its end; what holds a group stays.
+    cgroups.pool.place.remove_bases();
+    if cgroups.holds_cpus() {
+        cgroups.take(&GroupLimits { cpus: Some(0.5), ..LIMITS }).unwrap();
+    }
+    drop(without);
+}
+
+#[test]
 fn quotas_of_processors() {
     for (cpus, want) in [
         (1.0, 100_000),
