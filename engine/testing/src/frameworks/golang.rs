@@ -195,7 +195,10 @@ impl Framework for Go {
     }
 
     fn builds_nothing(&self, live: &LiveLog) -> bool {
-        live.started() == 0 && live.seen().iter().any(|s| s.status == Some(Status::Errored))
+        let failed = live.seen().iter().any(|s| s.status == Some(Status::Errored));
+        // No package has a file of tests.
+        let empty = live.names.is_empty() && matches!(live.finished, Some((0, _)));
+        live.started() == 0 && (failed || empty)
     }
 
     fn explain(&self, stderr: &str) -> Option<String> {

@@ -99,6 +99,32 @@ async fn go_reports_each_test() {
     plain(&prefix, good).await.assert(Verdict::Passed, true, true);
 }
 
+/// Functions and files whose names are almost those of tests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn go_tests_with_other_names_are_noted() {
+    let Some(prefix) = with_go() else { return };
+    let good = tests(&[], "func TestAdds(t *testing.T) {}\nfunc Testfails(t *testing.T) { t.Fail() }");
+    let other = tests(&[], "func TestOther(t *testing.T) { t.Fail() }");
+    let ran = plain(&prefix, &[("a_test.go", &good), ("b.test.go", &other)]).await;
+    ran.assert(Verdict::Passed, true, true);
+    let want = "no test ran of files that seem to hold some: a_test.go/Testfails, b.test.go/TestOther";
+    assert_eq!(ran.report.reason.as_deref(), Some(want), "{}", ran.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn go_module_without_tests_says_so() {
+    let Some(prefix) = with_go() else { return };
+    let empty = "package sub\n\nimport \"testing\"\n\nfunc helper(t *testing.T) { t.Helper() }\n";
+    for (files, reason) in [
+        (&[("tally.go", "package tally\n")][..], "no tests were found"),
+        (&[("tally.go", "package tally\n"), ("sub/s_test.go", empty)], "no tests were found"),
+    ] {
+        let ran = plain(&prefix, files).await;
+        assert_eq!(ran.report.verdict, Verdict::Unusable, "{}", ran.told());
+        assert_eq!(ran.report.reason.as_deref(), Some(reason), "{}", ran.told());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn missing_go_module_is_named() {
     let Some(prefix) = with_go() else { return };

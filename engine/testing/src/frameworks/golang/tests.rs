@@ -192,6 +192,18 @@ fn go_compiler_errors_have_position() {
     );
 }
 
+/// A module without a file of tests starts no program, and so has no report.
+#[test]
+fn go_module_without_tests_has_none() {
+    let skipped =
+        [line("start", ""), said("", &format!("?   \t{PACKAGE}\t[no test files]\n")), line("skip", "")];
+    let live = followed(&skipped.concat(), "");
+    assert!(Go.builds_nothing(&live) && live.finished == Some((0, None)), "{live:#?}");
+    // One that started a program has to have a report.
+    let live = followed(&[begun(&[]), line("pass", "")].concat(), "");
+    assert!(!Go.builds_nothing(&live), "{live:#?}");
+}
+
 #[test]
 fn go_panic_has_position() {
     for panic in ["panic: oh no [recovered]\n", "panic: oh no [recovered, repanicked]\n", "panic: oh no\n"] {
