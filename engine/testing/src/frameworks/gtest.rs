@@ -23,8 +23,12 @@ use crate::live::LiveLog;
 use crate::project::{Project, first_with};
 use crate::text::clip;
 
+mod sources;
+
 const RUNNER: &str = "hotcell_gtest.sh";
 const REPORT: &str = "gtest.txt";
+/// Line of Google Test about a filter.
+const FILTER: &str = "Note: Google Test filter = ";
 
 /// Support for Google Test.
 #[derive(Debug)]
@@ -53,7 +57,7 @@ impl Framework for GoogleTest {
         evidence(Strength::Used, format!("{file} is a program of Google Test"))
     }
 
-    fn command(&self, selection: &Selection, _: &dyn Project) -> Result<Command, CommandError> {
+    fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
         // Splits `PROGRAM::SUITE.TEST` of a report; any other filter is a pattern of Google Test.
         let filter = selection.filter.as_deref().unwrap_or("*");
         let (program, filter) = filter.rsplit_once("::").unwrap_or(("", filter));
@@ -73,7 +77,7 @@ impl Framework for GoogleTest {
             reporters: vec![Reporter { name: RUNNER, text: include_str!("sh/gtest.sh") }],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Stdout,
-            files: Vec::new(),
+            files: if selection.filter.is_none() { sources::first_tests(project) } else { Vec::new() },
         })
     }
 
@@ -109,8 +113,9 @@ impl Framework for GoogleTest {
         }
     }
 
-    fn heads<'a>(&self, _: &'a str) -> Vec<&'a str> {
-        Vec::new()
+    /// The test without its program, which an entry of `sources::first_tests` ends with.
+    fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
+        id.rsplit_once("::").map(|(_, test)| test).into_iter().collect()
     }
 
     fn install(&self, what: &str, _: &str) -> Option<String> {
@@ -174,6 +179,16 @@ impl Prints for Lines {
     }
 
     fn line(&mut self, running: &mut Running, line: &str, out: &mut Vec<Event>) {
+        // Google Test says so before the first test, unless the filter is `*`, as that of a run of all tests is.
+        let head = running.whole && running.begun.is_empty() && running.note.is_none();
+        if let Some(filter) = line.strip_prefix(FILTER).filter(|_| head) {
+            running.note = Some(format!(
+                "{} ran only the tests of a filter that it sets itself: {}",
+                clip(&running.program, 200),
+                clip(filter, 200)
+            ));
+            return;
+        }
         if let Some(test) = line.strip_prefix("[ RUN      ] ").filter(|t| running.tests.contains_key(*t)) {
             running.begin(test, out);
             return;

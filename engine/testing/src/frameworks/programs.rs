@@ -16,6 +16,10 @@ use crate::text::clip;
 const MAX_LINE_BYTES: usize = 256 << 10;
 /// Maximum number of events; further ones are not read.
 const MAX_EVENTS: usize = 1_000_000;
+/// Maximum number of notes of programs.
+const MAX_NOTES: usize = 6;
+/// Word of the script behind the start of a program of which all tests are asked for.
+const WHOLE: &str = "all";
 
 /// A running program.
 #[derive(Debug, Default)]
@@ -32,6 +36,10 @@ pub struct Running {
     pub said: String,
     /// True when a test or its environment is not good.
     pub bad: bool,
+    /// True when the script asked for all of its tests.
+    pub whole: bool,
+    /// Note about tests that the program itself left out.
+    pub note: Option<String>,
     started: bool,
 }
 
@@ -120,6 +128,7 @@ struct State<P> {
     programs: HashSet<String>,
     listed: u64,
     events: usize,
+    notes: Vec<String>,
 }
 
 impl<P: Prints> Default for ProgramEvents<P> {
@@ -184,6 +193,11 @@ impl<P: Prints> State<P> {
                     out.push(Event::Session(Runtime { version, interpreter: None }));
                 }
                 "missing" => out.push(Event::Missing(clip(mark.rest, 100), Runtime::default())),
+                "note" => {
+                    if self.notes.len() < MAX_NOTES {
+                        self.notes.push(clip(mark.rest, MAX_MESSAGE_BYTES));
+                    }
+                }
                 // FILE	LINE MESSAGE
                 "broken" => {
                     let (line, message) = mark.rest.split_once(' ').unwrap_or(("", mark.rest));
@@ -194,7 +208,11 @@ impl<P: Prints> State<P> {
                         Ended { message, at, file: Some(file.clone()), ..ended(file, Status::Errored) };
                     out.push(Event::Group(ended, 0));
                 }
-                "done" => out.push(Event::Finished(mark.rest.parse().unwrap_or(-1), None)),
+                "done" => {
+                    let notes = std::mem::take(&mut self.notes);
+                    let notes = (!notes.is_empty()).then(|| notes.join("; "));
+                    out.push(Event::Finished(mark.rest.parse().unwrap_or(-1), notes));
+                }
                 _ => out.push(Event::Fault),
             }
             return;
@@ -212,12 +230,16 @@ impl<P: Prints> State<P> {
             }
             "start" if !running.started => {
                 running.started = true;
+                running.whole = mark.rest == WHOLE;
                 if !running.tests.is_empty() {
                     out.push(Event::Collected(self.listed, 0));
                 }
             }
             "end" if running.started => {
                 prints.end(&mut running, Some(mark.rest.parse().unwrap_or(-1)), out);
+                if self.notes.len() < MAX_NOTES {
+                    self.notes.extend(running.note);
+                }
                 return;
             }
             _ => out.push(Event::Fault),

@@ -90,6 +90,50 @@ async fn gtest_kinds_and_filters_are_reported() {
     assert_eq!(plain(&files[4..5]).await.report.verdict, Verdict::Unusable);
 }
 
+/// Other tests of ctest, and a file of tests that the build leaves out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gtest_of_cmake_notes_what_did_not_run() {
+    if !with_gtest() {
+        return;
+    }
+    let cmake = "cmake_minimum_required(VERSION 3.20)\nproject(a CXX)\nenable_testing()\nfind_package(GTest REQUIRED)\n\
+                 add_executable(a a_test.cc)\ntarget_link_libraries(a GTest::gtest_main)\nadd_test(NAME all COMMAND a)\n\
+                 add_executable(c c.cc)\nadd_test(NAME plain COMMAND c)\nadd_test(NAME lint COMMAND sh -c \"exit 1\")\n";
+    let test = |suite: &str| format!("#include <gtest/gtest.h>\n\nTEST({suite}, Runs) {{}}\n");
+    let files = [
+        ("CMakeLists.txt", cmake),
+        ("a_test.cc", &*test("A")),
+        ("left/b_test.cc", &*test("B")),
+        ("third_party/x/c_test.cc", &*test("C")),
+        ("c.cc", "int main() { return 1; }\n"),
+    ];
+    let ran = plain(&files).await;
+    ran.assert(Verdict::Passed, true, true);
+    let want = "no test ran of files that seem to hold some: left/b_test.cc/B.Runs; \
+                ctest has tests that are not of Google Test and were not run: plain, lint";
+    assert_eq!(ran.report.reason.as_deref(), Some(want), "{}", ran.told());
+    assert_eq!(gtest(&files, filtered("A.*"), large()).await.report.reason, None);
+}
+
+/// A program that sets a filter itself lists and runs only some of its tests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gtest_filter_of_the_program_is_noted() {
+    if !with_gtest() {
+        return;
+    }
+    let main = |sets: &str| {
+        format!(
+            "TEST(A, Good) {{}}\n{BAD}int main(int count, char **words) {{\n  {sets}\n  testing::InitGoogleTest(&count, words);\n  {sets}\n  return RUN_ALL_TESTS();\n}}"
+        )
+    };
+    let own = tests(&main("testing::GTEST_FLAG(filter) = \"A.Good\";"));
+    let ran = plain(&[("a_test.cc", &own)]).await;
+    ran.assert(Verdict::Passed, true, true);
+    let reason = ran.report.reason.as_deref().unwrap_or_default();
+    assert_eq!(reason, "a_test ran only the tests of a filter that it sets itself: A.Good", "{}", ran.told());
+    plain(&[("a_test.cc", &tests(&main("")))]).await.assert(Verdict::Failed, true, true);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gtest_fetch_content_is_local_and_errors_named() {
     if !with_gtest() {

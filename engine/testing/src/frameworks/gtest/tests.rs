@@ -61,6 +61,26 @@ fn gtest_run_is_followed() {
     assert_eq!(of(&live, "S").message.as_deref(), Some("Failed\nset-up"));
 }
 
+/// A filter of the program's own is told once, and only of a run of all tests: a test may print anything.
+#[test]
+fn own_filter_of_gtest_program_is_noted() {
+    let good = "[ RUN      ] Cart.Adds\n[       OK ] Cart.Adds (3 ms)\n";
+    let note = "Note: Google Test filter = Cart.Adds\n";
+    let want = "a/cart ran only the tests of a filter that it sets itself: Cart.Adds";
+    for (asked, said, want) in [
+        ("all", format!("{note}{good}"), Some(want)),
+        ("all", format!("{note}{note}{good}"), Some(want)),
+        ("all", good.to_owned(), None),
+        ("all", format!("{good}{note}"), None),
+        ("", format!("{note}{good}"), None),
+    ] {
+        let begun = begun(&["Cart.Adds"]).replace("start\ta/cart\t", &format!("start\ta/cart\t{asked}"));
+        let live = followed(&format!("{begun}{said}{}", done(0)));
+        assert_eq!(live.finished, Some((0, want.map(str::to_owned))), "{asked} {said}");
+        assert_eq!(live.faults, 0);
+    }
+}
+
 #[test]
 fn endings_that_are_no_end_of_tests() {
     let crash = format!("{}[ RUN      ] Cart.Adds\n{}", begun(&["Cart.Adds", "Cart.B"]), done(139));

@@ -1,7 +1,8 @@
 # hotcell's. Builds a project's Google Tests and starts one program after the other. What is said here is said before and
 # after a program, never by it; the report gets the same lines, and what each program wrote.
 report=$1 build=$2 jobs=$3 stop=$4 filter=$5 only=$6 cover=$7 top=$PWD
-tab=$(printf '\t') bad=0
+tab=$(printf '\t') bad=0 whole=
+[ "$filter" != '*' ] || whole=all
 mkdir -p "${report%/*}" "$build"
 say() { printf '@hotcell\t%s\t%s\t%s\n' "$1" "$2" "$3"; }
 lacks() {
@@ -74,9 +75,10 @@ if [ -f CMakeLists.txt ]; then
         [ ! -f "$build/build.ninja" ] || keep=-k0
         cmake --build "$build" --parallel "$jobs" -- $keep >"$build/log" 2>&1 || broken CMakeLists.txt
         # Each test's program, and the folder that the project wants it started in.
-        (cd "$build" && ctest --show-only=json-v1 2>/dev/null) | awk -F '"' -v tab="$tab" '
-            /"command" :/ { first = 1; next }
+        (cd "$build" && ctest --show-only=json-v1 2>/dev/null) | awk -F '"' -v tab="$tab" -v others="$build/tested" '
+            /"command" :/ { first = named = 1; next }
             first && /^[[:space:]]*"/ { program = $2; first = 0 }
+            named && /"name" :/ { print program tab $4 >others; named = 0 }
             /"name" : "WORKING_DIRECTORY"/ { place = 1; next }
             place && /"value" :/ { if (!(program in seen)) print program tab $4; seen[program] = 1; place = 0 }' >"$build/places"
     fi
@@ -113,6 +115,11 @@ else
     where=.
 fi
 
+# Of ctest, what is no program of Google Test: neither started here nor known in any other way.
+if [ -n "$whole" ] && [ -f "$build/tested" ]; then
+    others=$(while IFS=$tab read -r file name; do tests "$file" 2>/dev/null || printf ', %s' "$name"; done <"$build/tested" | tr -d '[:cntrl:]')
+    [ -z "$others" ] || say note - "ctest has tests that are not of Google Test and were not run: $(printf '%s' "${others#, }" | cut -c 1-400)"
+fi
 for file in $(programs "$where" | sed 's/ /\v/g'); do
     file=$(printf '%s' "$file" | tr '\v' ' ')
     tests "$file" || continue
@@ -133,7 +140,7 @@ for file in $(programs "$where" | sed 's/ /\v/g'); do
             { sub(/  # .*/, "") }
             /^[^ ].*\.$/ { suite = $0; next }
             /^  [^ ]/ && suite != "" { print head suite substr($0, 3) }' "$build/list"
-        say start "$program"
+        say start "$program" "$whole"
     } >"$build/now"
     if ! grep -q "^@hotcell${tab}test" "$build/now"; then
         # One that ends badly before it has listed anything may have had any tests.
