@@ -10,13 +10,15 @@ use hotcell_sandbox::policy::HOME;
 use crate::case::{Entry, FinalReport, ReportError};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, NOT_INSTALLED, REPORTERS,
-    REPORTS, Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, NOT_INSTALLED,
+    REPORTERS, REPORTS, Reporter, Selection, Strength,
 };
 use crate::frameworks::{programs, runner};
 use crate::junit;
 use crate::live::LiveLog;
 use crate::project::{Project, first_with};
+
+mod sources;
 
 const REPORT: &str = "junit.txt";
 /// Build files of a project.
@@ -48,7 +50,7 @@ impl Framework for Junit {
         Some(Evidence { strength, reason })
     }
 
-    fn command(&self, selection: &Selection, _: &dyn Project) -> Result<Command, CommandError> {
+    fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
         let unsupported = |option, hint| Err(CommandError::Unsupported { framework: "junit", option, hint });
         if selection.jobs.is_some() {
             return unsupported(
@@ -82,9 +84,16 @@ impl Framework for Junit {
             ],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Descriptor,
-            // Ids contain classes, so files without tests cannot be determined.
-            files: Vec::new(),
+            files: match selection.filter {
+                None => sources::files(project, BUILDS.iter().any(|file| project.has(file))),
+                Some(_) => Vec::new(),
+            },
         })
+    }
+
+    fn followed(&self, selection: &Selection, project: &dyn Project) -> Followed {
+        let note = selection.filter.is_none().then(|| sources::never_run(project)).flatten();
+        Followed { notes: note.into_iter().collect(), ..Followed::default() }
     }
 
     fn events(&self) -> Box<dyn EventReader> {
@@ -143,8 +152,9 @@ impl Framework for Junit {
         }
     }
 
-    fn heads<'a>(&self, _: &'a str) -> Vec<&'a str> {
-        Vec::new()
+    /// The outermost class, whose file has its name.
+    fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
+        id.split(['$', ':']).take(1).collect()
     }
 
     fn explain(&self, stderr: &str) -> Option<String> {

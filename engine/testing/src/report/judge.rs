@@ -393,7 +393,10 @@ fn silent<'a>(framework: &dyn Framework, asked: Asked<'a>, live: &LiveLog) -> Ve
     if asked.files.is_empty() {
         return Vec::new();
     }
-    let dotted = |path: &str| path.strip_suffix(".py").unwrap_or(path).replace('/', ".");
+    // Ids of Python and Java name modules and classes.
+    let dotted = |path: &str| {
+        path.strip_suffix(".py").or_else(|| path.strip_suffix(".java")).unwrap_or(path).replace('/', ".")
+    };
     // The framework may name files relative to a subfolder.
     let below =
         |name: &str| name.match_indices('.').map(|(at, _)| name[at + 1..].to_owned()).collect::<Vec<_>>();

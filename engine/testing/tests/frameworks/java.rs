@@ -110,6 +110,24 @@ async fn junit_kinds_and_filters_are_reported() {
     );
 }
 
+/// JUnit 5 leaves such tests out without a word.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_that_junit_never_runs_are_noted() {
+    if !with_junit() {
+        return;
+    }
+    let never = "@Test private void a() { fail(); }\n@Test static void b() { fail(); }\n@Test int c() { return fail(); }\n\
+                 class In { @Test void d() { fail(); } }\n@Test void e() {}\n@Nested class Deep { @Test void f() {} }";
+    let ran = plain(&[("NeverTest.java", &class("NeverTest", never))]).await;
+    ran.assert(Verdict::Passed, true, true);
+    assert_eq!(ran.counts(), [2, 0, 0, 0, 0], "{}", ran.told());
+    let want = "JUnit does not run these tests, nor say so: a in NeverTest.java:7 (private), b in NeverTest.java:8 (static), \
+                c in NeverTest.java:9 (not void), d in NeverTest.java:10 (in an inner class without @Nested)";
+    assert_eq!(ran.report.reason.as_deref(), Some(want), "{}", ran.told());
+    let ran = plain(&[("GoodTest.java", &class("GoodTest", GOOD))]).await;
+    assert_eq!((ran.report.verdict, &ran.report.reason), (Verdict::Passed, &None), "{}", ran.told());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_junit_runner_leaves_observed_results() {
     if !with_junit() {

@@ -42,6 +42,35 @@ fn tests_left_out_by_only_are_counted() {
     }
 }
 
+/// Ids of each language name the files of tests in a way of their own.
+#[test]
+fn files_without_run_tests_are_known_by_ids() {
+    use crate::frameworks::golang::Go;
+    use crate::frameworks::java::Junit;
+    let heads = "no test ran of files that seem to hold some: ";
+    for (framework, ran, silent, id) in [
+        (
+            &Junit as &dyn Framework,
+            "src/test/java/a/CartTest.java",
+            "m/src/test/java/a/CartSpec.java",
+            "a.CartTest$In::x()",
+        ),
+        (&Junit, "CartTest.java", "OldTest.java", "CartTest::adds(int)[1]"),
+        (&GoogleTest, "tests/a.cc/Cart.Adds", "tests/b.cc/Cart.Left", "sub/a_test::Cart.Adds"),
+        (&Go, "a_test.go/TestAdds", "b.test.go/TestOther", "example.com/a::TestAdds/one"),
+    ] {
+        let files = [ran.to_owned(), silent.to_owned()];
+        let mut log = LiveLog::default();
+        log.apply(&Event::Started(id.to_owned(), None, None));
+        log.apply(&Event::Ended(ended(id, Status::Passed)));
+        log.apply(&Event::Finished(0, None));
+        let report = FinalReport { entries: vec![entry(id, Status::Passed)] };
+        let asked = Asked { files: &files, ..Asked::default() };
+        let judged = judge(framework, asked, Ok(report), &log, &exited(0));
+        assert_eq!(judged.reason, Some(format!("{heads}{silent}")), "{id}");
+    }
+}
+
 #[test]
 fn program_that_ended_early_is_named_first() {
     for (code, how) in [
