@@ -179,6 +179,27 @@ async fn tap_programs_ending_early_do_not_pass() {
     assert_eq!(ran.report.verdict, Verdict::Unusable, "{}", ran.told());
 }
 
+/// tape and ava print nothing of the tests beside one with `.only`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_beside_only_are_noted() {
+    if with_runners().is_none() {
+        return;
+    }
+    let tape = TAPE.to_owned() + GOOD + "test('bad', (t) => { t.fail(); t.end(); });\n";
+    let ava = "import test from 'ava';\ntest('good', t => t.pass());\ntest.serial('bad', t => t.fail());\n";
+    for (name, script, file, text) in
+        [("tape", "tape 'test/*.js'", "test/a.js", tape.as_str()), ("ava", "ava", "test/a.mjs", ava)]
+    {
+        let only = text.replace("test('good'", "test.only('good'");
+        let beside = "// test.only('x');\nmodule.exports = (t) => t.only('x');\n";
+        let ran = run(name, script, &[(file, &only), ("lib/x.js", beside)], Selection::default()).await;
+        ran.assert(Verdict::Passed, true, true);
+        let want = format!("the other tests of files with .only did not run: {file}");
+        assert_eq!(ran.report.reason, Some(want), "{name}: {}", ran.told());
+        run(name, script, &[(file, text)], Selection::default()).await.assert(Verdict::Failed, true, true);
+    }
+}
+
 /// A package `tap` that prints what was recorded.
 const RECORDED: [(&str, &str); 2] = [
     ("node_modules/tap/package.json", r#"{"name":"tap","version":"21.0.0","bin":{"tap":"run.js"}}"#),

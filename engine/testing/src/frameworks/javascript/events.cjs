@@ -111,7 +111,7 @@ function codeOf(text) {
 function hasOnly(text) {
   const code = codeOf(text);
   return (
-    /(?<![.\w$])(?:test|it|describe|suite|context|specify)(?:\.\w+)*\.only\b/.test(code) ||
+    /(?<![.\w$])(?:\w*[tT]est|it|describe|suite|context|specify|tape)(?:\.\w+)*\.only\b/.test(code) ||
     /(?:^|[;{}])\s*f(?:it|describe)(?:\.\w+)*\s*[(`]/m.test(code)
   );
 }
@@ -132,13 +132,18 @@ function choosesSome(file) {
 
 // Ids of tests that the project itself repeated, and that passed at a later attempt.
 const passedLate = [];
+// Files with such texts, of whose other tests a framework says nothing at all.
+const withOnly = new Set();
+
+/** The first of some names. */
+const few = (names) => names.slice(0, 3).map((name) => clip(name, 200)).join(', ') + (names.length > 3 ? ', ...' : '');
 
 /** Notes about a whole run. */
 function notes(stopped) {
   const count = passedLate.length;
-  const listed = passedLate.slice(0, 3).map((id) => clip(id, 200)).join(', ') + (count > 3 ? ', ...' : '');
-  const said = count > 0 ? `${count} ${count === 1 ? 'test' : 'tests'} passed at a later attempt only: ${listed}` : undefined;
-  return [stopped, said].filter((note) => note !== undefined).join('; ') || undefined;
+  const said = count > 0 ? `${count} ${count === 1 ? 'test' : 'tests'} passed at a later attempt only: ${few(passedLate)}` : undefined;
+  const left = withOnly.size > 0 ? `the other tests of files with .only did not run: ${few([...withOnly])}` : undefined;
+  return [stopped, said, left].filter((note) => note !== undefined).join('; ') || undefined;
 }
 
 const runtime = { interpreter: process.versions.node };

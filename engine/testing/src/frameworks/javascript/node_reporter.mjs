@@ -24,6 +24,8 @@ let failed = false;
 let stderr = '';
 let begun = 0;
 let excluded = 0; // by a pattern of names
+const ran = new Set(); // files
+let skipsOthers = false; // with --test-only: node before 22 tells of the tests beside those with .only, as skipped
 let after = []; // errors of the file that ran, of tests that had ended
 
 const key = (d) => `${d.line}:${d.column}:${d.nesting}:${d.name}`;
@@ -106,6 +108,8 @@ function take({ type, data: d }) {
   if (type === 'test:diagnostic' && after.length < 20 && LATE.test(d?.message)) after.push(clip(d.message.replace(/^(?:Error|Warning): /, ''), 1000));
   summed ||= type === 'test:diagnostic' && d?.file === undefined && /^tests \d+$/.test(d.message);
   if (d?.file === undefined) return;
+  ran.add(d.file);
+  skipsOthers ||= d.skip === "'only' option not set";
   if (type === 'test:stdout') process.stdout.write(d.message);
   if (type === 'test:stderr') {
     stderr = clip(stderr + d.message, 8000);
@@ -153,6 +157,8 @@ process.on('exit', (code) => {
 /** The end; of what runs behind the tests another process tells. */
 function over(code, stopped) {
   settle();
+  const isOnly = process.execArgv.includes('--test-only') && filter === '' && !skipsOthers;
+  if (isOnly) for (const one of ran) if (choosesSome(one)) withOnly.add(named(one));
   cases.end();
   if (excluded > 0) emit('collected', { count: begun, left_out: excluded });
   if (held) process.reallyExit(code);

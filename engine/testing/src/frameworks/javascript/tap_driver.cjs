@@ -6,6 +6,7 @@ const MAX_REPORT_BYTES = 48 << 20;
 const CHUNK_CHARS = 16 << 10; // told at once
 const LINGER = 1000; // milliseconds for what is still in a pipe that somebody holds open
 const TAIL = 8000; // characters of standard error that are kept
+const MAX_SEARCHED_CHARS = 256 << 10; // of a source file
 
 const { output, filter, stop, plan } = words();
 
@@ -42,6 +43,20 @@ function shortened() {
   }
   for (const short of Object.keys(names)) if (names[short] === null) delete names[short];
   return { names, only: files.length === 1 ? files[0] : undefined };
+}
+
+/** Notes the files with `.only`: tape and ava print nothing of the tests beside it. */
+function noteOnly() {
+  const loads = new RegExp(`(?:\\bfrom\\b|\\brequire\\s*\\(|\\bimport\\b)\\s*\\(?\\s*['"]${escape(plan.name)}['"]`);
+  for (const file of sources(TOP)) {
+    let text = '';
+    try {
+      text = fs.readFileSync(file, 'utf8').slice(0, MAX_SEARCHED_CHARS);
+    } catch {
+      // Nothing is said of it.
+    }
+    if (text.includes('.only') && loads.test(text) && hasOnly(text)) withOnly.add(named(file));
+  }
 }
 
 /** The framework's program. */
@@ -157,6 +172,7 @@ function ended(status, signal) {
   emit('exit', end);
   const well = filter !== '' || script.after(code === 0);
   write({ ...program, ...end, cut: size > MAX_REPORT_BYTES }, Buffer.concat(pieces));
+  if (filter === '' && ['tape', 'ava'].includes(plan.name)) noteOnly();
   leave(code === 0 && well ? 0 : 1, end.stopped ? 'stopped at the first test that is not good' : undefined);
 }
 
