@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::framework::{Evidence, Strength};
-use crate::project::Project;
+use crate::project::{Project, first_with};
 
 /// Extensions of JavaScript and TypeScript files.
 const ENDINGS: [&str; 8] = [".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts"];
@@ -25,6 +25,10 @@ const ENDINGS: [&str; 8] = [".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts"
 const MAX_SEARCHED_FILES: usize = 300;
 /// Maximum number of bytes that are searched of one file.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
+/// Import statements of node's own runner.
+pub(crate) const NODE_TEST: [&str; 2] = ["'node:test'", "\"node:test\""];
+/// Maximum number of packages of a workspace that are read.
+const MAX_MEMBERS: usize = 200;
 
 /// Test configuration in a `package.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,31 +41,51 @@ pub struct Package {
     pub jest: bool,
     /// Dependencies, including those for development.
     pub depends: Vec<String>,
+    /// The packages of its workspace, by file, with their dependencies.
+    pub members: Vec<(String, Vec<String>)>,
 }
 
 impl Package {
     /// Reads the file in the project's folder; empty when it does not exist or cannot be read.
     #[must_use]
     pub fn read(project: &dyn Project) -> Self {
-        let bytes = project.has("package.json").then(|| project.read("package.json")).flatten();
-        let Some(json) = bytes.and_then(|b| serde_json::from_slice::<Value>(&b).ok()) else {
+        let Some(json) = project.has("package.json").then(|| manifest(project, "package.json")).flatten()
+        else {
             return Self::default();
         };
-        let names = ["dependencies", "devDependencies"].into_iter().filter_map(|key| json[key].as_object());
+        let is_workspace = !json["workspaces"].is_null()
+            || ["pnpm-workspace.yaml", "lerna.json"].iter().any(|file| project.has(file));
+        let members = project.files().iter().filter(|file| is_workspace && file.ends_with("/package.json"));
+        let members = members
+            .take(MAX_MEMBERS)
+            .filter_map(|file| Some((file.clone(), dependencies(&manifest(project, file)?))));
         let scripts: BTreeMap<String, String> = json["scripts"]
             .as_object()
             .into_iter()
             .flatten()
             .filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())))
             .collect();
-        let depends: Vec<String> = names.flat_map(|all| all.keys().cloned()).collect();
+        let depends = dependencies(&json);
         let tests_of = |path: &str| tests_of(project, path, &depends);
         Self {
             script: scripts.get("test").cloned().unwrap_or_default(),
             plan: script::plan(script::Scripts { scripts: &scripts, tests_of: &tests_of }),
             jest: json["jest"].is_object(),
             depends,
+            members: members.collect(),
         }
+    }
+
+    /// File that names a package as a dependency: its own, or that of a package of its workspace beside tests of node's own
+    /// runner, which would take the others' tests for its own.
+    #[must_use]
+    pub fn depending_on(&self, name: &str, project: &dyn Project) -> Option<&str> {
+        let names = |depends: &[String]| depends.iter().any(|own| own == name);
+        if names(&self.depends) {
+            return Some("package.json");
+        }
+        let (file, _) = self.members.iter().find(|(_, depends)| names(depends))?;
+        first_with(project, is_script, &NODE_TEST).map(|_| file.as_str())
     }
 
     /// Framework that the script `test` starts first. `ng test` counts as karma only with further evidence.
@@ -83,6 +107,16 @@ impl Package {
             None => other,
         }
     }
+}
+
+fn manifest(project: &dyn Project, file: &str) -> Option<Value> {
+    serde_json::from_slice(&project.read(file)?).ok()
+}
+
+/// Dependencies of a package, including those for development.
+fn dependencies(json: &Value) -> Vec<String> {
+    let names = ["dependencies", "devDependencies"].into_iter().filter_map(|key| json[key].as_object());
+    names.flat_map(|all| all.keys().cloned()).collect()
 }
 
 /// Framework of the tests in a file that node runs by itself: by what it imports, or for a file of tests, which may

@@ -176,8 +176,8 @@ fn found(package: &Package, project: &dyn Project) -> Option<Evidence> {
     if package.jest {
         return evidence(Strength::Configured, "package.json has \"jest\"".to_owned());
     }
-    if package.depends.iter().any(|name| name == "jest") {
-        return evidence(Strength::Used, "package.json depends on jest".to_owned());
+    if let Some(file) = package.depending_on("jest", project) {
+        return evidence(Strength::Used, format!("{file} depends on jest"));
     }
     let file = first_with(project, javascript::for_jest, &["@jest/globals"])?;
     evidence(Strength::Used, format!("{file} imports jest"))

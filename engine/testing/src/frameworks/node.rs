@@ -68,7 +68,7 @@ const NODE_REPORTER_TEXT: &str = concat!(
 pub const NODE: Runner = Runner {
     name: "node",
     settings: &[],
-    imported: &["'node:test'", "\"node:test\""],
+    imported: &javascript::NODE_TEST,
     driver: Reporter { name: "hotcell_node.cjs", text: driver!("javascript/node_driver.cjs") },
     page: None,
     json: false,
@@ -155,8 +155,8 @@ impl Runner {
         if let Some(file) = self.settings.iter().find(|file| project.has(file)) {
             return evidence(Strength::Configured, format!("there is {file}"));
         }
-        if !self.is_node() && package.depends.iter().any(|name| name == self.name) {
-            return evidence(Strength::Used, format!("package.json depends on {}", self.name));
+        if let Some(file) = package.depending_on(self.name, project).filter(|_| !self.is_node()) {
+            return evidence(Strength::Used, format!("{file} depends on {}", self.name));
         }
         let file = first_with(project, javascript::is_script, self.imported)?;
         evidence(Strength::Used, format!("{file} imports {}", self.imported.first()?.trim_matches('\'')))

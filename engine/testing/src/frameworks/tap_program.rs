@@ -96,8 +96,8 @@ impl Printer {
         if let Some(file) = self.settings.iter().find(|file| project.has(file)) {
             return evidence(Strength::Configured, format!("there is {file}"));
         }
-        if package.depends.iter().any(|name| name == self.name) {
-            return evidence(Strength::Used, format!("package.json depends on {}", self.name));
+        if let Some(file) = package.depending_on(self.name, project) {
+            return evidence(Strength::Used, format!("{file} depends on {}", self.name));
         }
         let file = first_with(project, javascript::is_script, self.imported)?;
         evidence(Strength::Used, format!("{file} imports {}", self.name))

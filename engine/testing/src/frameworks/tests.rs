@@ -81,6 +81,15 @@ fn project_files_select_framework() {
         ),
         (&[("a.test.ts", "import { test } from 'vitest'")], Some(("vitest", Used))),
         (&[("package.json", r#"{"devDependencies":{"mocha":"11"}}"#)], Some(("mocha", Used))),
+        // The script of the top runs them all.
+        (
+            &[
+                ("package.json", r#"{"workspaces":["packages/*"]}"#),
+                ("packages/a/package.json", r#"{"devDependencies":{"mocha":"11"}}"#),
+                ("packages/a/test/a.js", "it('a', () => {});"),
+            ],
+            None,
+        ),
         (&[(".mocharc.json", "{}")], Some(("mocha", Configured))),
         (&[("spec/support/jasmine.mjs", "")], Some(("jasmine", Configured))),
         (&[("karma.conf.cjs", "")], Some(("karma", Configured))),
@@ -149,6 +158,29 @@ fn project_files_select_framework() {
         let found = detect(&Files::new(files));
         let got = found.first().map(|(f, evidence)| (f.name(), evidence.strength));
         assert_eq!(got, *want, "{files:?}");
+    }
+}
+
+/// Packages of a workspace that use different frameworks leave the choice to the user, unless the top's own settings decide.
+#[test]
+fn packages_of_a_workspace_can_be_rivals() {
+    let other = ("packages/b/b.test.mjs", "import test from 'node:test';");
+    let [mocha, jest, tape] = [
+        r#"{"devDependencies":{"mocha":"11"}}"#,
+        r#"{"devDependencies":{"jest":"30"}}"#,
+        r#"{"devDependencies":{"tape":"5"}}"#,
+    ];
+    for (member, top, beside, want) in [
+        (mocha, r#"{"workspaces":["packages/*"]}"#, "x", ("mocha", Some("node"))),
+        (jest, "{}", "lerna.json", ("jest", Some("node"))),
+        (tape, "{}", "pnpm-workspace.yaml", ("node", Some("tape"))),
+        (mocha, r#"{"workspaces":["packages/*"],"scripts":{"test":"node --test"}}"#, "x", ("node", None)),
+        (mocha, "{}", "x", ("node", None)),
+    ] {
+        let files = [("package.json", top), ("packages/a/package.json", member), (beside, "{}"), other];
+        let found = detect(&Files::new(&files));
+        let got = (found[0].0.name(), rival(&found).map(|(framework, _)| framework.name()));
+        assert_eq!(got, want, "{member} {top} {beside}");
     }
 }
 
