@@ -506,11 +506,17 @@ fn join(
 }
 
 /// Message of the report, or of the live events. For a file that cannot be loaded, reports contain a constant
-/// ("collection failure"), and the live events the actual error.
-fn first_of(status: Status, reported: Option<String>, seen: Option<String>) -> Option<String> {
-    match status {
-        Status::Errored => seen.filter(|text| !text.is_empty()).or(reported),
-        _ => reported.or(seen),
+/// ("collection failure"), and the live events the actual error; a test that the report calls good has its reason for
+/// skipping there.
+fn first_of(
+    (status, is_reported_good): (Status, bool),
+    reported: Option<String>,
+    seen: Option<String>,
+) -> Option<String> {
+    if status == Status::Errored || status == Status::Failed && is_reported_good {
+        seen.filter(|text| !text.is_empty()).or(reported)
+    } else {
+        reported.or(seen)
     }
 }
 
@@ -556,6 +562,7 @@ fn case(framework: &dyn Framework, seen: Option<&Seen>, entry: Option<Entry>) ->
             .or(begin)
             .map_or((None, None), |(file, line)| (Some(file), line)),
     };
+    let is_reported_good = entry.as_ref().is_some_and(|e| e.status.is_good());
     let duration = entry.as_ref().map_or_else(|| seen.map_or(0.0, |s| s.duration_ms), |e| e.duration_ms);
     let (message, details, stdout, stderr) =
         entry.map_or((None, None, None, None), |e| (e.message, e.details, e.stdout, e.stderr));
@@ -568,7 +575,7 @@ fn case(framework: &dyn Framework, seen: Option<&Seen>, entry: Option<Entry>) ->
         duration_ms: std::time::Duration::try_from_secs_f64(duration / 1000.0).map_or(0, |d| {
             u64::try_from((d + std::time::Duration::from_micros(500)).as_millis()).unwrap_or(0)
         }),
-        message: first_of(status, message, seen.and_then(|s| s.message.clone())),
+        message: first_of((status, is_reported_good), message, seen.and_then(|s| s.message.clone())),
         details: details.or_else(|| seen.and_then(|s| s.details.clone())),
         stdout,
         stderr,

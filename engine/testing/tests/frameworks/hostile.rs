@@ -105,6 +105,33 @@ async fn hook_changing_result_does_not_pass() {
     assert_eq!(ran.case("test_a.py").status, Status::Errored, "{}", ran.told());
 }
 
+/// A hook that marks tests to fail hides their failures: of some this is told; a run of which all are marked never passes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_that_a_hook_expects_to_fail() {
+    let Some(venv) = with_pytest() else { return };
+    let tests = "import pytest\ndef test_a(): assert 0, 'why'\ndef test_b(): pass\n\
+                 @pytest.mark.xfail\ndef test_c(): assert 0\ndef test_d(): pytest.xfail('known')\n";
+    let hook = |which: &str| {
+        format!(
+            "import pytest\ndef pytest_collection_modifyitems(items):\n    for item in items:\n        if {which}: item.add_marker(pytest.mark.xfail(reason='later'))\n"
+        )
+    };
+    let ran = conftest(venv, &hook("item.name == 'test_a'"), tests).await;
+    ran.assert(Verdict::Passed, true, true);
+    let want = "1 test failed, and a hook had marked it as one that is expected to fail: test_a.py::test_a";
+    assert_eq!(ran.report.reason.as_deref(), Some(want), "{}", ran.told());
+    let own = &tests[..tests.find("@pytest").unwrap()];
+    let ran = conftest(venv, &hook("True"), own).await;
+    ran.assert_not_passed();
+    let failed = ran.case("test_a.py::test_a");
+    let message = failed.message.as_deref().unwrap_or_default();
+    assert_eq!(failed.status, Status::Failed, "{}", ran.told());
+    assert!(message.starts_with("it failed, and a hook had marked each test"), "{}", ran.told());
+    // The tests' own marks are theirs.
+    let ran = conftest(venv, "", &tests.replace("assert 0, 'why'", "pass")).await;
+    assert_eq!((ran.report.verdict, &ran.report.reason), (Verdict::Passed, &None), "{}", ran.told());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tests_that_are_set_up_and_never_called() {
     let Some(venv) = with_pytest() else { return };

@@ -108,6 +108,10 @@ def _plugin(pytest, emit, clip, top, part, cover):
             self.found = set()  # tests that were found, also those that will be left out
             self.late = []  # tests that passed at a later attempt
             self.empty = []  # tests whose parameters are an empty list
+            self.expected = set()  # tests that are marked to fail when they are found
+            self.marked = set()  # tests that a hook marks to fail later
+            self.all = None  # number of tests that will run
+            self.excused = []  # tests of these that failed
             self.warned = []  # what pytest says of tests that it does not run, or does not check
 
         def told(self, report):
@@ -129,6 +133,13 @@ def _plugin(pytest, emit, clip, top, part, cover):
             if status == "passed" and raised is not None and report.nodeid not in self.again:
                 one["status"] = "failed"
                 one["message"] = "it raised %s, and its report was changed to passed" % raised
+            if status == "skipped" and report.nodeid in self.marked and hasattr(report, "wasxfail"):
+                if len(self.marked) == self.all:
+                    one["status"] = "failed"
+                    one["message"] = "it failed, and a hook had marked each test as one that is expected to fail"
+                    return
+                if report.nodeid not in self.excused:
+                    self.excused.append(report.nodeid)
             if status == "skipped" and report.when == "setup" and "got empty parameter set" in str(report.longrepr):
                 self.empty.append(report.nodeid.split("[")[0])
             if status == "passed" or worse[status] < worse[one["status"]] and status == "skipped":
@@ -278,6 +289,9 @@ def _plugin(pytest, emit, clip, top, part, cover):
 
         @pytest.hookimpl(trylast=True)
         def pytest_collection_finish(self, session):
+            own = [item.nodeid for item in session.items if item.get_closest_marker("xfail") is not None]
+            self.marked = set(own) - self.expected
+            self.all = len({item.nodeid for item in session.items})
             # Without items, all that were found are left out.
             if not hasattr(session.config, "workerinput") and (session.items or self.found):
                 count = len({item.nodeid for item in session.items})
@@ -286,6 +300,8 @@ def _plugin(pytest, emit, clip, top, part, cover):
         @pytest.hookimpl(tryfirst=True)
         def pytest_itemcollected(self, item):
             self.found.add(item.nodeid)
+            if item.get_closest_marker("xfail") is not None:
+                self.expected.add(item.nodeid)
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_warning_recorded(self, warning_message, when, nodeid, location):
@@ -305,6 +321,8 @@ def _plugin(pytest, emit, clip, top, part, cover):
             """Notes about a run that passes, which its result does not show."""
             notes = []
             for heads, all in ((("test passed at a later attempt only: ", "tests passed at a later attempt only: "), self.late),
+                               (("test failed, and a hook had marked it as one that is expected to fail: ",
+                                 "tests failed, and a hook had marked them as ones that are expected to fail: "), self.excused),
                                (("test has no parameters and did not run: ", "tests have no parameters and did not run: "), self.empty),
                                (("warning of pytest: ", "warnings of pytest: "), self.warned)):
                 if all:

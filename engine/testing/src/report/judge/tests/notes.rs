@@ -71,6 +71,23 @@ fn files_without_run_tests_are_known_by_ids() {
     }
 }
 
+/// Message of a test that failed while it ran, and that the report calls skipped for a reason.
+#[test]
+fn message_of_a_failure_is_not_a_reason_for_skipping() {
+    let mut log = LiveLog::default();
+    log.apply(&Event::Started("a".to_owned(), None, None));
+    log.apply(&Event::Ended(Ended { message: Some("it failed".to_owned()), ..ended("a", Status::Failed) }));
+    log.apply(&Event::Finished(0, None));
+    let skipped = Entry { message: Some("later".to_owned()), ..entry("a", Status::Skipped) };
+    let report = FinalReport { entries: vec![skipped] };
+    let judged = judge(&Pytest, Asked::default(), Ok(report), &log, &exited(0));
+    assert_eq!((judged.verdict, judged.consistent), (Verdict::Unusable, false));
+    assert_eq!(
+        (judged.cases[0].status, judged.cases[0].message.as_deref()),
+        (Status::Failed, Some("it failed"))
+    );
+}
+
 #[test]
 fn program_that_ended_early_is_named_first() {
     for (code, how) in [
