@@ -119,6 +119,21 @@ async fn lazy_test_functions_pass_only_where_they_run() {
     }
 }
 
+/// unittest knows nothing of an error that ends a thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_that_end_threads_are_told() {
+    for (target, want) in
+        [("self.fail", Some("1 error ended a thread: AssertionError: None")), ("print", None)]
+    {
+        let test = format!(
+            "import threading, unittest\nclass A(unittest.TestCase):\n    def test_a(self):\n        t = threading.Thread(target={target}); t.start(); t.join()\n"
+        );
+        let Some(ran) = unittest(&[("test_a.py", &test)], Selection::default()).await else { return };
+        ran.assert(Verdict::Passed, true, true);
+        assert_eq!(ran.report.reason.as_deref(), want, "{}", ran.told());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn interrupted_test_is_unfinished() {
     let test = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n    def test_b(self): raise KeyboardInterrupt\n";

@@ -429,6 +429,41 @@ async fn warnings_about_unheeded_tests_are_told() {
     }
 }
 
+/// Tests that a later one of the same name replaces do not run, and neither pytest nor unittest says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_that_later_ones_replace_are_told() {
+    let case = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.fail()\n    def test_b(self): pass\n    def test_a(self): pass\n";
+    let told = |at: &str| Some(format!("1 test did not run, as a later one has its name: test_a.py:{at}"));
+    if let Some(python) = with_python() {
+        let files = [("test_a.py", case)];
+        let ran = run_with("unittest", python, &files, Selection::default(), limits()).await;
+        ran.assert(Verdict::Passed, true, true);
+        assert_eq!(ran.report.reason, told("3 test_a"), "{}", ran.told());
+    }
+    let Some(venv) = with_pytest() else { return };
+    let class = "class TestA:\n    def test_a(self): assert 0\nclass TestA:\n    def test_b(self): pass\n";
+    let marked = "import pytest\n@pytest.mark.parametrize('n', [1])\ndef test_a(n): assert 0\nasync def test_a(): pass\ndef test_a(): pass\n";
+    let other = "def test_a(): pass\nclass TestA:\n    def test_a(self): pass\nif TestA:\n    def test_b(): pass\nelse:\n    def test_b(): pass\n";
+    let kept = "def variant(f): return lambda other: f\n@variant\ndef test_a(): pass\n@test_a\ndef test_a(): pass\ndef test_b(): pass\n";
+    for (text, want) in [
+        (case, told("3 test_a")),
+        (class, told("1 TestA")),
+        (
+            marked,
+            Some(
+                "2 tests did not run, as later ones have their names: test_a.py:3 test_a, test_a.py:4 test_a"
+                    .to_owned(),
+            ),
+        ),
+        (other, None),
+        (kept, None),
+    ] {
+        let ran = pytest(venv, &[("test_a.py", text)]).await;
+        ran.assert(Verdict::Passed, true, true);
+        assert_eq!(ran.report.reason, want, "{text}: {}", ran.told());
+    }
+}
+
 /// Tests that pass at a later attempt of the project's own are told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tests_that_passed_at_a_later_attempt_are_told() {

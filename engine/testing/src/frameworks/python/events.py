@@ -114,6 +114,66 @@ def _inside(path, top):
     return None if path.startswith(os.pardir) or "site-packages" in path else path
 
 
+def _doubled(paths):
+    """Tests that a later one of the same name in their class or file replaces, by the source: `FILE:LINE NAME`."""
+    import ast
+    import re
+
+    heads = re.compile(r"^([ \t]*)(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.M)
+    # Decorators that give a function back and keep it nowhere.
+    plain = ("pytest", "unittest", "mock", "patch", "parametrize", "given", "settings", "skip", "skipIf", "skipUnless")
+
+    def is_plain(node):
+        for one in node.decorator_list:
+            one = one.func if isinstance(one, ast.Call) else one
+            while isinstance(one, ast.Attribute):
+                one = one.value
+            if not isinstance(one, ast.Name) or one.id not in plain:
+                return False
+        return True
+
+    def is_test(node):
+        if isinstance(node, ast.ClassDef):
+            return any(is_test(one) for one in node.body if not isinstance(one, ast.ClassDef))
+        return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test")
+
+    found = []
+    for path in sorted(paths)[:300]:
+        try:
+            with open(path, "rb") as file:
+                text = file.read(256 << 10)
+            names = heads.findall(text.decode("utf-8", "replace"))
+            if len(names) == len(set(names)):
+                continue
+            tree = ast.parse(text)
+        except Exception:
+            continue  # such as one that is longer
+        for body in [tree.body] + [node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]:
+            known = {}
+            for node in body:
+                if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                    continue
+                before = known.get(node.name)
+                if before is not None and is_test(before) and is_plain(before) and is_plain(node):
+                    found.append("%s:%d %s" % (_inside(path, _TOP), before.lineno, node.name))
+                known[node.name] = node
+    return found
+
+
+def _counted(all, one, several):
+    """Note about some of these; None without any."""
+    listed = ", ".join(_clip(each, 200) for each in all[:3]) + (", ..." if len(all) > 3 else "")
+    return "%d %s: %s" % (len(all), one if len(all) == 1 else several, listed) if all else None
+
+
+def _note_doubled(paths):
+    try:
+        own = [path for path in paths if path.endswith(".py") and _inside(path, _TOP)]
+        return _counted(_doubled(own), "test did not run, as a later one has its name", "tests did not run, as later ones have their names")
+    except Exception:
+        return None  # what it needs may have been changed by a test
+
+
 def _become_module():
     """What `python -m` sets up: the current folder comes first on the path, not the folder of this file."""
     if not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:

@@ -111,6 +111,7 @@ def _plugin(pytest, emit, clip, top, part, cover):
             self.expected = set()  # tests that are marked to fail when they are found
             self.marked = set()  # tests that a hook marks to fail later
             self.all = None  # number of tests that will run
+            self.files = set()  # files of tests
             self.excused = []  # tests of these that failed
             self.warned = []  # what pytest says of tests that it does not run, or does not check
 
@@ -300,6 +301,7 @@ def _plugin(pytest, emit, clip, top, part, cover):
         @pytest.hookimpl(tryfirst=True)
         def pytest_itemcollected(self, item):
             self.found.add(item.nodeid)
+            self.files.add(str(getattr(item, "path", None) or item.fspath))
             if item.get_closest_marker("xfail") is not None:
                 self.expected.add(item.nodeid)
 
@@ -328,7 +330,7 @@ def _plugin(pytest, emit, clip, top, part, cover):
                 if all:
                     listed = ", ".join(clip(one, 200) for one in all[:3]) + (", ..." if len(all) > 3 else "")
                     notes.append("%d %s%s" % (len(all), heads[len(all) != 1], listed))
-            return notes
+            return notes + ([] if part else [note for note in (_note_doubled(self.files),) if note])
 
         @pytest.hookimpl(optionalhook=True)
         def pytest_xdist_node_collection_finished(self, node, ids):

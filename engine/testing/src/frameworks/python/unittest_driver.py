@@ -279,6 +279,27 @@ def _result_class(unittest, emit, clip, top):
     return Result
 
 
+def _listen_to_threads():
+    """A list that gets the errors that end threads, of which unittest knows nothing."""
+    import threading
+    import traceback
+
+    ended, format_only = [], traceback.format_exception_only
+    theirs = getattr(threading, "excepthook", None)
+    if theirs is None:
+        return ended  # before Python 3.8
+
+    def told(args):
+        try:
+            if args.exc_type is not SystemExit and len(ended) < 100:
+                ended.append("".join(format_only(args.exc_type, args.exc_value)).strip())
+        finally:
+            theirs(args)
+
+    threading.excepthook = told
+    return ended
+
+
 def _become_manager(script):
     """The command line of `manage.py test`, whose folder comes first on the path."""
     if not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
@@ -366,6 +387,7 @@ def _main():
             sys.exit(_MISSING)
         _emit("session", tool="django", version=package.get_version(), **_runtime())
     result_class = _result_class(unittest, _emit, _clip, _cwd)
+    modules, ended = set(), _listen_to_threads()
 
     class Runner(unittest.TextTestRunner):
         resultclass = result_class
@@ -382,6 +404,7 @@ def _main():
             elif asked is not None:
                 _without_others(unittest, test, asked)
             result_class.hotcell_collect(test)
+            modules.update(module for _, module in result_class.hotcell_waiting.values())
             if listing is not None:
                 os.makedirs(os.path.dirname(listing), exist_ok=True)
                 with open(listing, "w", encoding="utf-8", errors="replace") as file:
@@ -398,6 +421,14 @@ def _main():
 
         stopped = None
         whole = False
+
+    def notes():
+        """Notes about a run that passes, which its result does not show."""
+        all = [_counted(ended, "error ended a thread", "errors ended threads")]
+        if only is None and asked is None:
+            files = {getattr(sys.modules.get(name), "__file__", None) or "" for name in modules}
+            all.append(_note_doubled(files))
+        return [note for note in all if note]
 
     # unittest.__main__ takes this once. What tests import is another name, left as it is.
     theirs = unittest_main.main
@@ -453,7 +484,8 @@ def _main():
             sys.stderr.write("hotcell: the report cannot be written: %s\n" % error)
         # A test that ends the process, by its set-up or while it is loaded, is not the end of the tests.
         if Runner.whole or code:
-            _emit("finish", exit=code, stopped=Runner.stopped)
+            stopped = [Runner.stopped] if Runner.stopped else []
+            _emit("finish", exit=code, stopped="; ".join(stopped + notes()) or None)
         raise
 
 
