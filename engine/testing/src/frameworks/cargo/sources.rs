@@ -113,8 +113,9 @@ fn joined(folder: &str, name: &str) -> Option<String> {
 
 /// True for the text of a file with an attribute of a test: `#[test]`, `#[tokio::test]`, `#[rstest]`, `#[test_case(…)]`.
 fn holds_tests(text: &str) -> bool {
-    text.lines().any(|line| {
-        let Some(attribute) = line.trim_start().strip_prefix("#[") else { return false };
+    // Several may begin a line: `#[cfg(test)] mod tests { #[test] fn adds() {} }`.
+    let lines = text.lines().map(str::trim_start).filter(|line| line.starts_with("#["));
+    lines.flat_map(|line| line.split("#[").skip(1)).any(|attribute| {
         let path = attribute.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | ':')).next();
         let name = path.and_then(|path| path.rsplit("::").next()).unwrap_or_default();
         name == "test_case" || name.ends_with("test")
@@ -235,6 +236,7 @@ mod tests {
             ("#[rstest]\n", true),
             ("#[wasm_bindgen_test]", true),
             ("#[::core::prelude::v1::test]", true),
+            ("#[cfg(test)] mod tests { #[test] fn a() {} }", true),
             ("#[cfg(test)]", false),
             ("#[cfg_attr(test, derive(Debug))]", false),
             ("#![feature(test)]", false),
