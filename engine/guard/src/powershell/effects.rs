@@ -148,6 +148,38 @@ impl PowerShell<'_, '_, '_> {
         }
     }
 
+    /// Reports `… > PATH` and `… >> PATH`, which are `… | Out-File PATH`.
+    pub(super) fn told_redirection(&mut self, node: Node<'_>) {
+        let at = (node.start_byte(), node.end_byte());
+        let mut cursor = node.walk();
+        let target = node.named_children(&mut cursor).find(|n| n.kind() == "redirected_file_name");
+        let Some(name) = target.and_then(super::value::last_named) else { return };
+        let path = self.value(name, 0);
+        // `> $HOME\a.ps1`: the rest of a path may be a piece of its own to the grammar.
+        let rest = node.next_named_sibling().filter(|rest| rest.start_byte() == node.end_byte());
+        let path = match rest {
+            Some(rest) => crate::value::concat(&path, &Value::text(self.of(rest))),
+            None => path,
+        };
+        // An expression is before its redirections; those of a command are among its elements.
+        let before = node.parent().and_then(|all| all.prev_named_sibling());
+        let is_expression =
+            before.is_some_and(|before| matches!(before.kind(), "logical_expression" | "pipeline_chain"));
+        let content =
+            before.filter(|_| is_expression).map(|before| self.value(before, 0)).unwrap_or_default();
+        let names: [Rc<str>; 1] = ["out-file".into()];
+        let call = Call {
+            names: &names,
+            method: None,
+            receiver: None,
+            args: std::slice::from_ref(&path),
+            kwargs: &[("inputobject".into(), content.clone())],
+            context: 0,
+        };
+        self.cx.call(Language::PowerShell, &call, at);
+        self.save(&path, Value::default().made_of(&content));
+    }
+
     /// Reports a pipeline that deletes what a listing of the home folder or of a drive meets.
     fn deletes_home(&mut self, name: &str, node: Node<'_>, at: (usize, usize)) {
         let Some(before) =

@@ -150,6 +150,7 @@ impl<'s> PowerShell<'_, '_, 's> {
                 }
             }
             "command" => self.told_command(node),
+            "redirection" => self.told_redirection(node),
             "invokation_expression" => self.told_method(node),
             _ => {}
         }

@@ -430,7 +430,7 @@ fn named<'t>(node: Node<'t>, at: usize) -> Option<Node<'t>> {
     node.named_child(u32::try_from(at).ok()?)
 }
 
-fn last_named(node: Node<'_>) -> Option<Node<'_>> {
+pub(super) fn last_named(node: Node<'_>) -> Option<Node<'_>> {
     named(node, node.named_child_count().checked_sub(1)?)
 }
 
