@@ -12,6 +12,7 @@ pub(crate) mod git;
 mod grammar;
 mod holders;
 mod lists;
+pub(crate) mod make;
 mod place;
 mod table;
 mod tools;

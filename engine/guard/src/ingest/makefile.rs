@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::manifest::{exported, place};
+use crate::command::make::{calls, closing, variables};
 use crate::context::Cx;
 use crate::executed::Executed;
 use crate::language::Language;
@@ -130,19 +131,6 @@ fn fetched_rules(text: &str) -> Option<&str> {
         of_name(line)
             || included.is_some_and(|(_, files)| files.split_whitespace().any(|file| targets.contains(&file)))
     })
-}
-
-/// Calls `each` for every `$(NAME …)` and `${NAME …}`, with its offset and its contents.
-fn calls(text: &str, name: &str, mut each: impl FnMut(usize, &str)) {
-    for open in ["$(", "${"] {
-        for (at, _) in text.match_indices(open) {
-            let inner = &text[at + 2..];
-            let Some(rest) = inner.strip_prefix(name).filter(|rest| rest.starts_with([' ', '\t'])) else {
-                continue;
-            };
-            each(at, rest[..closing(rest)].trim_start());
-        }
-    }
 }
 
 /// Rules made by `$(eval …)`. Definitions in this file are read where they are; assembled text is not read.
@@ -348,51 +336,6 @@ fn value(inner: &str, known: &BTreeMap<String, String>, depth: usize) -> String 
         return if to.contains(HOLE) { to } else { format!("{hole}{to}") };
     }
     hole
-}
-
-/// Converts make's variables for the shell: `$(X)` is not a command there, `$$` is a dollar.
-pub(super) fn variables(recipe: &str) -> String {
-    let mut out = String::with_capacity(recipe.len());
-    let mut rest = recipe;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix('$') {
-            out.push('$');
-            rest = after;
-        } else if let Some(inner) = rest.strip_prefix(['(', '{']) {
-            let end = closing(inner);
-            let name = &inner[..end];
-            let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-            out.push_str(&match name {
-                "MAKE" => "make".to_owned(),
-                "SHELL" => "sh".to_owned(),
-                name if plain => format!("${{{name}}}"),
-                _ => "${MAKE_VALUE}".to_owned(),
-            });
-            rest = inner.get(end + 1..).unwrap_or("");
-        } else {
-            out.push_str("${MAKE_VALUE}");
-            rest = rest.get(rest.chars().next().map_or(0, char::len_utf8)..).unwrap_or("");
-        }
-    }
-    out + rest
-}
-
-/// Offset of the closing bracket.
-pub(super) fn closing(inner: &str) -> usize {
-    let mut depth = 1;
-    inner
-        .bytes()
-        .position(|byte| {
-            depth += match byte {
-                b'(' | b'{' => 1,
-                b')' | b'}' => -1,
-                _ => 0,
-            };
-            depth == 0
-        })
-        .unwrap_or(inner.len())
 }
 
 #[cfg(test)]

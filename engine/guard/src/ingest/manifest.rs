@@ -1,10 +1,11 @@
 //! Files that name commands to run: package manifests, build files, container and workflow definitions.
 
 use super::fields;
-use super::makefile::{closing, makefile};
+use super::makefile::makefile;
 use super::mounts;
 use super::notebook::plain;
 use crate::command::git::{Runs, runs};
+use crate::command::make::closing;
 use crate::executed::Executed;
 use crate::feed::Registry;
 use crate::report::{HandedSource, PartState};

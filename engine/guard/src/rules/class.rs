@@ -15,7 +15,7 @@ pub(crate) const TOKEN: &str = "<token>";
 
 static SECRET: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
-        r"(?i)(^|[/\\~])(\.ssh[/\\](id_|.*_rsa|.*_key(\.pem)?$|identity|\*)|\.ssh[/\\]?$|\.aws[/\\]credentials|\.gnupg|\.kube[/\\]config|\.docker[/\\]config\.json",
+        r"(?i)(^|[/\\~])(\.ssh[/\\](id_|.*_rsa|.*_key(\.pem)?$|identity|\*)|\.ssh[/\\]?$|\.aws[/\\]credentials|\.(aws|kube)[/\\]?$|\.gnupg|\.kube[/\\]config|\.docker[/\\]config\.json",
         r"|\.git-credentials|\.netrc$|\.pgpass|\.npmrc$|\.pypirc$|\.bash_history|\.zsh_history|\.config[/\\]gcloud|\.azure[/\\]",
         r"|etc[/\\]shadow|etc[/\\]gshadow|etc[/\\]sudoers|\.mozilla[/\\]firefox|logins\.json|key[34]\.db|cookies\.sqlite|login data|local state$",
         r"|user data[/\\]|wallet\.dat|\.electrum|\.bitcoin|\.ethereum|exodus[/\\]|leveldb|keychains?[/\\]|proc[/\\](self|\d+|\x{fffc}|\*|\[0-9\]\*)[/\\](environ|mem)",
@@ -191,6 +191,43 @@ pub(super) fn class(name: &str) -> Option<Class> {
         },
         // An evaluator that calls no more than its functions.
         "limited_evaluator" => |v| v.names.iter().any(|name| name.starts_with("simpleeval.")),
+        // An instance, a function or a class of the file: its members lead anywhere.
+        "own_object" => |v| v.names.iter().any(|name| name.starts_with('@')),
+        // A list with an option that takes code, and a part that is not known.
+        "code_unknown" => |v| match &v.known {
+            Some(Const::List(items)) => {
+                let takes_code = |item: &Value| {
+                    item.as_text()
+                        .is_some_and(|t| matches!(t, "-c" | "-e" | "--eval" | "-p" | "--print" | "-pe"))
+                };
+                items
+                    .windows(2)
+                    .any(|pair| takes_code(&pair[0]) && pair[1].known.is_none() && pair[1].names.is_empty())
+            }
+            _ => false,
+        },
+        // A connection to a database, or a pool of them.
+        "database" => |v| {
+            const LIBRARIES: &[&str] = &[
+                "mysql",
+                "pg",
+                "postgres",
+                "better-sqlite3",
+                "sqlite",
+                "mssql",
+                "oracledb",
+                "duckdb",
+                "knex",
+            ];
+            v.names.iter().any(|name| {
+                let name = name.strip_prefix("new ").unwrap_or(name);
+                LIBRARIES.iter().any(|library| name.starts_with(library))
+            })
+        },
+        // A template of Go's library.
+        "template_engine" => |v| {
+            v.names.iter().any(|name| name.starts_with("text/template") || name.starts_with("html/template"))
+        },
         // A function or class of a library other than those that serve files.
         "serves_no_files" => |v| {
             let serves = |name: &str| {
@@ -406,6 +443,11 @@ pub(super) fn class(name: &str) -> Option<Class> {
                             | "set"
                     )
                 })
+        },
+        "from_environment" => |v| {
+            v.names
+                .iter()
+                .any(|n| matches!(&**n, "env" | "printenv" | "set" | "export" | "declare" | "compgen"))
         },
         // Output of well-known programs made for `eval`, or a constant text.
         "known_eval" => |v| {

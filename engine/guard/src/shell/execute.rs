@@ -318,6 +318,11 @@ impl Shell<'_, '_> {
             self.cx.hand(HandedSource::Stdin, executed);
         } else if !is_file && !matches!(language, As::Read(_)) {
             // A here-document, or the output of another command.
+            if let (As::Makefile, Some(text)) = (language, stdin.as_text()) {
+                for recipe in crate::command::make::recipes(text) {
+                    self.child(Language::Bash, &recipe, &["heredoc", "recipe"]);
+                }
+            }
             self.unread(language);
         } else if stdin.as_text().is_none() {
             // Text that is put together when it runs.

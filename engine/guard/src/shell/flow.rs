@@ -5,6 +5,8 @@ use crate::language::Language;
 use crate::rules::basename;
 use crate::value::{Origin, Value, concat};
 
+/// Name of the descriptors of a process beside the script that is connected to the network.
+pub(super) const COPROCESS: &str = "<coprocess>";
 /// Maximum number of elements of an array that is kept.
 const MAX_ELEMENTS: usize = 64;
 /// Maximum number of calls of functions that are followed in a script.
@@ -26,6 +28,17 @@ impl Shell<'_, '_> {
         }
         let room = MAX_ELEMENTS.saturating_sub(list.len());
         list.extend(words.iter().take(room).cloned());
+    }
+
+    /// Keeps the elements of an array that have keys: `table=([key]=word)`.
+    pub(super) fn keep_keyed(&mut self, name: &str, words: &[Value]) {
+        for word in words.iter().take(MAX_ELEMENTS) {
+            let keyed = word.as_text().and_then(|word| word.strip_prefix('[')?.split_once("]="));
+            if let Some((key, text)) = keyed {
+                let value = Value { known: Value::text(text).known, ..word.clone() };
+                self.vars.insert(format!("{name}[{key}]"), value);
+            }
+        }
     }
 
     /// Elements of an array that a word consists of: `"${name[@]}"`; arguments for `"$@"`, where they are known.
@@ -87,6 +100,13 @@ impl Shell<'_, '_> {
                     self.vars.insert(variable, printed);
                 }
             }
+            // `read -u "${COPROC[0]}"`.
+            "read" | "mapfile" | "readarray"
+                if argv.iter().any(|word| word.is_named(COPROCESS)) && !stdin.is_named(COPROCESS) =>
+            {
+                let received = Value::name(COPROCESS).with_origin(Origin::NET);
+                self.binds(name, argv, &received);
+            }
             "read" | "mapfile" | "readarray"
                 if stdin.origin.has(FOLLOWED) || stdin.as_whole_text().is_some() =>
             {
@@ -131,8 +151,12 @@ impl Shell<'_, '_> {
                 let is_network = argv.iter().filter_map(Value::as_text).any(|word| {
                     matches!(basename(word), "nc" | "ncat" | "netcat" | "socat" | "telnet" | "openssl")
                 });
+                // `coproc NAME { … }`.
+                let is_named = text(2).is_some_and(|word| matches!(word, "{" | "("));
+                let variable = text(1).filter(|_| is_named).unwrap_or("COPROC").to_owned();
                 if is_network {
-                    self.vars.insert("COPROC".to_owned(), Value::default().with_origin(Origin::NET));
+                    self.arrays.remove(&variable);
+                    self.vars.insert(variable, Value::name(COPROCESS).with_origin(Origin::NET));
                 }
             }
             _ => {}

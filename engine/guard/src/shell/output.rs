@@ -141,7 +141,7 @@ const MAX_FILES: usize = 16;
 
 /// Commands whose output keeps its meaning through filters and variables.
 fn tells_of_environment(name: &str) -> bool {
-    matches!(name, "env" | "printenv" | "history")
+    matches!(name, "env" | "printenv" | "history" | "set" | "export" | "declare")
 }
 
 fn carry(args: &[Value], text: &str, escapes: bool) -> Value {

@@ -206,6 +206,7 @@ impl Shell<'_, '_> {
                     .flat_map(|word| self.expand(text(word, source)))
                     .map(|word| word.value)
                     .collect();
+                self.keep_keyed(&name, &words);
                 self.keep_array(&name, &words, text(node, source).contains("+="));
                 match words.as_slice() {
                     [only] => only.clone(),
@@ -340,7 +341,8 @@ impl Shell<'_, '_> {
                     self.here = self.fixed.unwrap_or((child.start_byte(), child.end_byte()));
                     let raw = text(child, source).trim_start_matches(['0', '<', '>', '&']).trim().to_owned();
                     input = self.expand_value(&raw);
-                    let is_remote = raw.contains("COPROC") && input.origin.has(Origin::NET);
+                    let is_remote = (raw.contains("COPROC") || input.is_named(super::flow::COPROCESS))
+                        && input.origin.has(Origin::NET);
                     if input.names.iter().all(|n| &**n != "<()") && !is_remote {
                         let content = input.as_text().and_then(|path| self.files.get(key(path)).cloned());
                         let path = input.as_whole_text().map(str::to_owned);

@@ -238,6 +238,10 @@ impl Shell<'_, '_> {
         }
         let name: String = inner.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
         let rest = &inner[name.len()..];
+        let key = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(key, _)| key);
+        if let Some(value) = key.and_then(|key| self.vars.get(&format!("{name}[{key}]"))) {
+            return value.clone();
+        }
         let value = self.variable(&name);
         if name.is_empty() && inner.starts_with(['@', '*']) {
             return self.argument("@");

@@ -1,8 +1,8 @@
 //! Build descriptions in languages of their own: the calls in them that run a command.
 
 use super::{MAX_COMMANDS, bounded, command, literals, piece, words};
+use crate::command::make::closing;
 use crate::context::Cx;
-use crate::ingest::makefile::closing;
 
 /// `<!(command)` and the lists `'action': […]` of a `.gyp` file.
 pub(super) fn gyp(cx: &mut Cx<'_>, text: &str) {

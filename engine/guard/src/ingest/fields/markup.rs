@@ -1,8 +1,8 @@
 //! Markup: programs that a build in XML starts, and scripts of a picture.
 
 use super::{MAX_COMMANDS, bounded, command, piece, words};
+use crate::command::make::variables;
 use crate::context::Cx;
-use crate::ingest::makefile::variables;
 use crate::language::Language;
 use crate::limits::too_deep;
 use crate::report::PartState;
