@@ -360,6 +360,7 @@ impl<'s> Tree<'_, '_, 's> {
         self.cx.call(self.language, &call, at);
         self.runs(&names[0], &args, node);
         self.go_starts(&names[0], &args, node);
+        self.go_requests(&names[0], &args, node);
     }
 
     /// Arguments that are a command line.

@@ -108,7 +108,8 @@ fn group(id: u32) -> &'static str {
         113..=130 => "113-130 second list",
         131..=140 => "131-140 third list",
         141..=165 => "141-165 fourth list",
-        _ => "166-181 fifth list",
+        166..=181 => "166-181 fifth list",
+        _ => "182-204 sixth list",
     }
 }
 

@@ -64,6 +64,7 @@ impl Js<'_, '_, '_> {
                 .iter()
                 .skip(1)
                 .find_map(|v| matches!(v.known, Some(Const::List(_))).then(|| v.elements()).flatten())
+                .or_else(|| args.last().map(|list| vec![Value::default().made_of(list)]))
                 .unwrap_or_default();
             if let Some(target) = args.first() {
                 self.invoke(&target.clone(), None, None, &rest, at);
@@ -133,6 +134,8 @@ impl Js<'_, '_, '_> {
             self.cx.fact_with(Language::JavaScript, "model.text", span(at), args.get(..1).unwrap_or(&[]), 0);
         }
         self.piped(method, receiver, args);
+        self.flows_into(&names, receiver, method, args, at);
+        self.requests_given(&names, method, args, at);
         self.hidden_ways(&names, receiver, method, args, context, at);
         for name in &names {
             self.runs(name, args, &kwargs, at);
@@ -298,6 +301,7 @@ impl Js<'_, '_, '_> {
         for fact in names {
             self.cx.fact_with(Language::JavaScript, &fact, span(at), std::slice::from_ref(value), 0);
         }
+        self.sets_script(owner, name, value, at);
     }
 }
 

@@ -29,6 +29,13 @@ pub(super) const FOLLOWED: Origin = Origin(
 /// Maximum number of learning walks of a file with entry points or functions that learn something.
 pub(super) const MAX_LEARNING_WALKS: u32 = 3;
 
+/// Origins of a value that follow it into functions and out of them; of a path below the home folder that one, too.
+fn followed(value: &Value) -> Origin {
+    const BELOW_HOME: u32 = Origin::HOME.0 | Origin::TREE.0;
+    let is_path = value.origin.has(Origin::HOME) && value.as_text().is_some();
+    Origin(value.origin.0 & (FOLLOWED.0 | if is_path { BELOW_HOME } else { 0 }))
+}
+
 /// Form of a parameter.
 enum Shape {
     Name(Name),
@@ -142,8 +149,10 @@ impl<'a> Js<'_, '_, '_> {
         else {
             return;
         };
+        let origin = followed(value);
         let followed = Value {
-            origin: Origin(value.origin.0 & FOLLOWED.0),
+            origin,
+            known: value.known.clone().filter(|_| origin.has(Origin::HOME)),
             trail: value.trail.clone(),
             ..Value::default()
         };
@@ -244,10 +253,11 @@ impl<'a> Js<'_, '_, '_> {
     fn fill(&mut self, shape: &Shape, value: &Value) {
         match shape {
             Shape::Name(name) => {
-                let origin = Origin(value.origin.0 & FOLLOWED.0);
+                let origin = followed(value);
                 let known = match &value.known {
                     // A field that its schema closes keeps that.
                     Some(Const::Map(_)) if origin.has(Origin::CALLER) => value.known.clone(),
+                    Some(Const::Text(_)) if origin.has(Origin::HOME) => value.known.clone(),
                     _ => None,
                 };
                 if origin == Origin::default() {
@@ -431,7 +441,9 @@ impl<'a> Js<'_, '_, '_> {
         let has = |name: &str| object.properties.iter().any(|p| key(p).as_deref() == Some(name));
         let schema =
             ["parameters", "inputSchema", "schema", "args", "input_schema"].iter().any(|name| has(name));
-        if !has("description") || !schema {
+        // A tool without a description has a name and a schema of parameters at least.
+        let named = has("name") && ["parameters", "inputSchema", "input_schema"].iter().any(|name| has(name));
+        if !(has("description") && schema || named) {
             return;
         }
         let said = self.says_of(object);

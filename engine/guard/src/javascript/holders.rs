@@ -17,7 +17,10 @@ impl<'a> Js<'_, '_, '_> {
     /// Adds to a container the origins of what is put into it: `all.push(x)`, `form.append('a', x)`.
     pub(super) fn filled(&mut self, call: &CallExpression<'a>) {
         let Expression::StaticMemberExpression(member) = call.callee.get_inner_expression() else { return };
-        if !fills(member.property.name.as_str()) {
+        // `store.run(x, f)`, for functions that are called later and ask for `store.getStore()`.
+        let stores = matches!(member.property.name.as_str(), "run" | "enterWith")
+            && self.value(&member.object).names.iter().any(|name| name.ends_with("AsyncLocalStorage()"));
+        if !stores && !fills(member.property.name.as_str()) {
             return;
         }
         let args = self.arguments(&call.arguments);

@@ -10,13 +10,14 @@ mod flow;
 mod fold;
 mod guards;
 mod holders;
+mod indirect;
 mod reach;
 mod spelled;
 mod value;
 
 use crate::limits::too_deep;
 use crate::report::{PartState, StepKind};
-use crate::value::Value;
+use crate::value::{Const, Value};
 use oxc_allocator::Allocator;
 use oxc_ast::Comment;
 use oxc_ast::ast::{
@@ -27,7 +28,7 @@ use oxc_ast::ast::{
     IdentifierReference, IfStatement, ImportDeclaration, ImportDeclarationSpecifier, ImportExpression,
     MethodDefinition, NewExpression, ObjectExpression, ObjectProperty, PropertyDefinition, PropertyKey,
     ReturnStatement, StringLiteral, TaggedTemplateExpression, TemplateLiteral, VariableDeclarator,
-    WhileStatement,
+    WhileStatement, YieldExpression,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_parser::Parser;
@@ -337,7 +338,8 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
             match specifier {
                 ImportDeclarationSpecifier::ImportSpecifier(one) => {
                     let name = format!("{}.{}", module, one.imported.name());
-                    self.bind(Self::declared(&one.local), one.local.name.as_str(), Value::name(&name));
+                    let value = value::origin_of(Value::name(&name));
+                    self.bind(Self::declared(&one.local), one.local.name.as_str(), value);
                 }
                 ImportDeclarationSpecifier::ImportDefaultSpecifier(one) => {
                     self.bind(Self::declared(&one.local), one.local.name.as_str(), Value::name(module));
@@ -382,6 +384,14 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
 
     fn visit_return_statement(&mut self, it: &ReturnStatement<'a>) {
         walk::walk_return_statement(self, it);
+        if let Some(answer) = &it.argument {
+            let value = self.value(answer);
+            self.returned(&value);
+        }
+    }
+
+    fn visit_yield_expression(&mut self, it: &YieldExpression<'a>) {
+        walk::walk_yield_expression(self, it);
         if let Some(answer) = &it.argument {
             let value = self.value(answer);
             self.returned(&value);
@@ -467,6 +477,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
         self.joining = outer;
         self.spelled_call(it);
         self.taught(it);
+        self.hands_on(it);
         self.events(it);
         if self.emit {
             self.told(&it.callee, &it.arguments, it.span, false);
@@ -477,6 +488,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
     fn visit_new_expression(&mut self, it: &NewExpression<'a>) {
         walk::walk_new_expression(self, it);
         self.constructed(it);
+        self.proxied(it);
         if self.emit {
             self.told(&it.callee, &it.arguments, it.span, true);
         }
@@ -484,6 +496,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
 
     fn visit_tagged_template_expression(&mut self, it: &TaggedTemplateExpression<'a>) {
         walk::walk_tagged_template_expression(self, it);
+        self.tagged(it);
         if self.emit {
             let tag = self.value(&it.tag);
             let text = self.template(&it.quasi);
@@ -510,7 +523,11 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
             && let Some(first) = declaration.declarations.first()
         {
             let items = self.value(&it.right);
-            self.assign(&first.id, &Value::default().made_of(&items));
+            // The most telling of constant names stands for all of them.
+            let listed = items.elements().filter(|_| matches!(items.known, Some(Const::List(_))));
+            let is_telling = |item: &Value| item.as_whole_text().is_some_and(crate::rules::is_secret);
+            let telling = listed.and_then(|all| all.into_iter().take(64).find(is_telling));
+            self.assign(&first.id, &telling.unwrap_or_default().made_of(&items));
         }
         walk::walk_for_of_statement(self, it);
     }

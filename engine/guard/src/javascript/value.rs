@@ -167,7 +167,11 @@ impl Js<'_, '_, '_> {
             }
             Expression::TaggedTemplateExpression(tagged) => {
                 let tag = self.value(&tagged.tag);
-                if tag.is_named("String.raw") { self.template(&tagged.quasi) } else { Value::default() }
+                if tag.is_named("String.raw") {
+                    self.template(&tagged.quasi)
+                } else {
+                    self.own_result(&tag, None).unwrap_or_default()
+                }
             }
             Expression::ImportExpression(import) => {
                 let source = self.value(&import.source);
@@ -416,6 +420,8 @@ impl Js<'_, '_, '_> {
         {
             return value.with_origin(owner.origin);
         }
+        // A module that is itself a function is named without an origin: `import get from 'node-fetch'`.
+        origin |= callee.names.iter().fold(Origin::default(), |sum, name| sum | origin_by_name(name));
         origin |= super::reach::listed(callee, args);
         origin |= callee.names.iter().fold(Origin::default(), |sum, name| sum | self.message(name, args));
         let mut out = Value::default();
@@ -450,6 +456,7 @@ impl Js<'_, '_, '_> {
                     })
                 }
                 "String.raw" | "String" => first.cloned().unwrap_or_default(),
+                "Object.assign" => assigned(args),
                 "Reflect.get" => match (first, args.get(1)) {
                     (Some(owner), Some(key)) => self.at(&owner.clone(), &key.clone()),
                     _ => Value::default(),
@@ -510,6 +517,21 @@ impl Js<'_, '_, '_> {
     }
 }
 
+/// Result of `Object.assign`: the first object, with the fields of the others that are known.
+fn assigned(args: &[Value]) -> Value {
+    let pairs: Vec<(Value, Value)> = args
+        .iter()
+        .filter_map(|value| match &value.known {
+            Some(Const::Map(pairs)) => Some(pairs.iter().cloned()),
+            _ => None,
+        })
+        .flatten()
+        .take(fold::MAX_FOLLOWED_ELEMENTS)
+        .collect();
+    let names = args.first().map(|target| target.names.clone()).unwrap_or_default();
+    Value { names, known: (!pairs.is_empty()).then(|| Const::Map(pairs.into())), ..Value::default() }
+}
+
 fn decoded(name: &str, args: &[Value]) -> Value {
     let Some(first) = args.first() else { return Value::default() };
     let step = match (name, args.get(1).and_then(Value::as_text)) {
@@ -551,13 +573,31 @@ pub(super) fn characters(args: &[Value]) -> Value {
     }
 }
 
-/// Where what a name holds, or a call returns, comes from.
-fn origin_of(mut value: Value) -> Value {
-    let Some(name): Option<Rc<str>> = value.names.first().cloned() else { return value };
-    value.origin |= match &*name {
+/// Adds where what a name holds, or a call returns, comes from.
+pub(super) fn origin_of(mut value: Value) -> Value {
+    if let Some(name) = value.names.first() {
+        value.origin |= origin_by_name(name);
+    }
+    value
+}
+
+fn origin_by_name(name: &str) -> Origin {
+    match name {
         "process.env" => Origin::ENV,
         "process.argv" | "prompt" | "location.search" | "location.hash" => Origin::INPUT,
-        "document.cookie" | "localStorage" | "chrome.cookies" => Origin::SECRET,
+        "document.cookie"
+        | "localStorage"
+        | "chrome.cookies"
+        | "chrome.cookies.getAll"
+        | "chrome.webRequest.onBeforeRequest.addListener"
+        | "chrome.webRequest.onBeforeSendHeaders.addListener"
+        | "chrome.webRequest.onSendHeaders.addListener"
+        | "chrome.webRequest.onHeadersReceived.addListener"
+        | "browser.cookies.getAll"
+        | "browser.webRequest.onBeforeRequest.addListener"
+        | "browser.webRequest.onBeforeSendHeaders.addListener"
+        | "browser.webRequest.onSendHeaders.addListener"
+        | "browser.webRequest.onHeadersReceived.addListener" => Origin::SECRET,
         "fetch"
         | "axios"
         | "axios.get"
@@ -591,6 +631,5 @@ fn origin_of(mut value: Value) -> Value {
         | "zlib.brotliDecompressSync"
         | "CryptoJS.AES.decrypt" => Origin::DECODED,
         _ => Origin::default(),
-    };
-    value
+    }
 }

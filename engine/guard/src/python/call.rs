@@ -203,6 +203,7 @@ impl<'a> Python<'_, '_, 'a> {
             };
             self.cx.call(Language::Python, &call, at);
             self.passes_to_files(&names, args, kwargs, at);
+            self.requests_given(&names, args, kwargs, at);
         }
         if self.emit {
             let told = kwargs.iter().filter(|(key, value)| crate::instructions::is_told_of(key, value));
@@ -479,13 +480,13 @@ impl<'a> Python<'_, '_, 'a> {
             return;
         };
         let listed = kwargs.iter().find(|(k, _)| &**k == "args").and_then(|(_, v)| v.elements());
-        let mapped = matches!(name, "map" | "filter");
+        let mapped = model::maps_over(name);
         let rest: Vec<Value> = match listed {
             Some(items) => items,
-            None if mapped => args
-                .get(1)
-                .map(|v| vec![v.elements().and_then(|i| i.into_iter().next()).unwrap_or_default()])
-                .unwrap_or_default(),
+            None if mapped => {
+                let first = |v: &Value| v.elements().and_then(|items| items.into_iter().next());
+                args.get(1).map(|v| vec![first(v).unwrap_or_else(|| self.element(v))]).unwrap_or_default()
+            }
             // A list of arguments.
             None if !name.ends_with(".signal") && position > 0 && args.len() == position + 2 => {
                 let only = &args[position + 1];

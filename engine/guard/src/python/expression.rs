@@ -293,6 +293,11 @@ impl<'a> Python<'_, '_, 'a> {
                 result.names.push(plain.into());
                 continue;
             }
+            if super::objects::is_namespace(own)
+                && let Some(stored) = self.attributes.get(format!("{own}.{name}").as_str())
+            {
+                result = stored.clone().or(&result);
+            }
             let known = self.named_member(own, name);
             let known = if self.is_written(own, name) { known.or(&Value::name("?written")) } else { known };
             let known = match known.names.first().cloned() {
@@ -405,6 +410,9 @@ impl<'a> Python<'_, '_, 'a> {
                 continue;
             }
             let Some(text) = key.as_whole_text() else {
+                if own.ends_with(".__dict__") || own.starts_with("ctypes.") {
+                    self.picks_unknown(&Value::name(own), key, at);
+                }
                 result.names.push(format!("{own}[]").into());
                 continue;
             };

@@ -338,6 +338,29 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
+    /// Reports a request of an address whose host the caller of a tool or a route chooses, in a program that never looks
+    /// at hosts.
+    pub(super) fn requests_given(
+        &mut self,
+        names: &[Rc<str>],
+        args: &[Value],
+        kwargs: &[Named],
+        at: (usize, usize),
+    ) {
+        let Some(position) = names.iter().find_map(|name| crate::rules::address_at(name)) else { return };
+        if !self.emit {
+            return;
+        }
+        let named = kwargs.iter().filter(|(key, _)| matches!(&**key, "url" | "base_url"));
+        let all = args.get(position).into_iter().chain(named.map(|(_, value)| value));
+        let mut given = all.filter(|value| value.origin.has(GIVEN) && value.names.is_empty());
+        if let Some(address) = given.find(|value| crate::rules::is_open_address(value)).cloned()
+            && !crate::rules::looks_at_hosts(self.source)
+        {
+            self.fact_with("flow.address", &[address], at);
+        }
+    }
+
     /// True in a tool that does not say that it sends anything, by its name and its description.
     pub(super) fn is_silent(&self, pending: &Pending<'a>) -> bool {
         if self.cx.is_called_silently(&pending.name) {

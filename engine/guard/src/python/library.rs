@@ -3,6 +3,7 @@
 
 use super::call::Named;
 use super::expression::{concat_all, environment, join_all};
+use super::objects::HELD;
 use super::statement::canonical;
 use super::{Python, fold, model};
 use crate::decode;
@@ -97,12 +98,7 @@ impl Python<'_, '_, '_> {
             "getattr" | "object.__getattribute__" | "inspect.getattr_static" => {
                 let (Some(owner), Some(key)) = (first, args.get(1)) else { return Value::default() };
                 let Some(member) = key.as_whole_text() else {
-                    let modules = owner.names.iter().any(|n| {
-                        matches!(&**n, "os" | "subprocess" | "builtins" | "sys" | "importlib" | "ctypes")
-                    });
-                    if modules {
-                        self.fact_with("reflection.unknown", std::slice::from_ref(key), at);
-                    }
+                    self.picks_unknown(owner, key, at);
                     return Value {
                         names: owner.names.iter().map(|n| format!("{n}.?").into()).collect(),
                         ..Value::default()
@@ -304,6 +300,22 @@ impl Python<'_, '_, '_> {
                 self.default_of(args, kwargs, at)
             }
             "type" => Value::name("?type"),
+            // A holder of one value.
+            "contextvars.ContextVar().get"
+            | "queue.Queue().get"
+            | "queue.Queue().get_nowait"
+            | "asyncio.Queue().get"
+            | "asyncio.Queue().get_nowait"
+            | "multiprocessing.Queue().get"
+            | "collections.deque().pop"
+            | "collections.deque().popleft"
+            | "asyncio.Future().result"
+            | "concurrent.futures.Future().result" => {
+                let held = object.into_iter().flat_map(|(owner, _)| owner.names.iter());
+                let instances = held.filter_map(|name| name.strip_prefix(HELD).map(Rc::<str>::from));
+                let own: Rc<str> = format!("{name}()").into();
+                Value { names: std::iter::once(own).chain(instances).collect(), ..Value::default() }
+            }
             // Without a count it never ends.
             "itertools.repeat" if args.len() == 1 && kwargs.is_empty() => Value::name("?huge"),
             "mmap.mmap"
@@ -344,6 +356,13 @@ impl Python<'_, '_, '_> {
                 }
                 Value::name(&format!("{}()", &name[..name.floor_char_boundary(150)]))
             }
+        }
+    }
+
+    /// Reports a member of a powerful module or of a native library whose name is not known.
+    pub(super) fn picks_unknown(&mut self, owner: &Value, key: &Value, at: (usize, usize)) {
+        if owner.names.iter().any(|name| model::is_powerful(name.strip_suffix(".__dict__").unwrap_or(name))) {
+            self.fact_with("reflection.unknown", std::slice::from_ref(key), at);
         }
     }
 
@@ -421,6 +440,9 @@ impl Python<'_, '_, '_> {
             }
             "attrgetter" => {
                 let path = parts.first()?;
+                if path.as_whole_text().is_none() {
+                    self.picks_unknown(args.first()?, path, at);
+                }
                 let mut found = args.first()?.clone();
                 for name in path.as_whole_text()?.split('.') {
                     found = self.member(&found, name, at);
@@ -430,6 +452,9 @@ impl Python<'_, '_, '_> {
             }
             "methodcaller" => {
                 let owner = args.first()?;
+                if parts.first()?.as_whole_text().is_none() {
+                    self.picks_unknown(owner, parts.first()?, at);
+                }
                 let name = parts.first()?.as_whole_text()?.to_owned();
                 let method = self.member(owner, &name, at);
                 Some(self.invoke(&method, Some((owner, &name)), &parts[1..], &[], at))

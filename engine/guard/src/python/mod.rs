@@ -300,7 +300,12 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
                     (Some(value), None) | (None, Some(value)) => value,
                     (None, None) => Value::default(),
                 };
-                let value = value.with_origin(Origin::PARAM);
+                let mut value = value.with_origin(Origin::PARAM);
+                let bases = pending.class.as_ref().filter(|_| at == 1).and_then(|c| self.attributes.get(c));
+                let method = pending.name.rsplit('.').next().unwrap_or("");
+                if bases.is_some_and(|bases| objects::gets_record(&bases.names, method)) {
+                    value = value.or(&Value::name("logging.LogRecord()"));
+                }
                 if entry::is_open(parameter) && !self.is_converted(&pending.name, &name) {
                     let position = at - usize::from(pending.class.is_some()).min(at);
                     self.given(value, &pending.name, (position, &*name), span(parameter.range()))

@@ -62,6 +62,16 @@ pub(super) fn is_builtin(name: &str) -> bool {
     )
 }
 
+/// True for modules whose members run programs or code, and for native libraries, whose members are called as machine
+/// code.
+pub(super) fn is_powerful(name: &str) -> bool {
+    const MODULES: &[&str] =
+        &["os", "subprocess", "builtins", "sys", "importlib", "ctypes", "shutil", "posix"];
+    let is_library =
+        name.starts_with("ctypes.") && ["DLL", "dll", "pythonapi"].iter().any(|part| name.contains(part));
+    MODULES.contains(&name) || is_library || name.starts_with("cffi.FFI().dlopen()")
+}
+
 /// Origin of a call's result or a name's value; empty for everything ordinary.
 pub(super) fn origin(name: &str) -> Origin {
     let last = name.rsplit('.').next().unwrap_or(name);
@@ -70,6 +80,7 @@ pub(super) fn origin(name: &str) -> Origin {
             Origin::NET
         }
         "decrypt" | "decrypt_and_verify" => Origin::DECODED,
+        "get_frozen_credentials" => Origin::SECRET,
         "b32encode" | "b64encode" | "urlsafe_b64encode" | "b16encode" | "hexlify" | "hex" => Origin::ENCODED,
         "encrypt" | "encrypt_and_digest" | "encryptor" => Origin::ENCRYPTED,
         "communicate" | "check_output" | "getoutput" | "getstatusoutput" => Origin::OUTPUT,
@@ -338,11 +349,21 @@ pub(super) fn calls_argument(name: &str) -> Option<(usize, &'static str)> {
                 | "addCleanup"
                 | "addClassCleanup"
                 | "addModuleCleanup" => (0, "fn"),
+                "map" | "imap" | "imap_unordered" if maps_over(name) => (0, "fn"),
                 "call_later" | "call_at" | "run_in_executor" | "after" => (1, "callback"),
                 _ => return None,
             }
         }
     })
+}
+
+/// True for functions and methods that call a function for each element of what they are given.
+pub(super) fn maps_over(name: &str) -> bool {
+    matches!(name, "map" | "filter")
+        || name.rsplit_once('.').is_some_and(|(owner, method)| {
+            matches!(method, "map" | "imap" | "imap_unordered")
+                && (owner.ends_with("Executor()") || owner.ends_with("Pool()"))
+        })
 }
 
 /// Decoder implemented by a library function.

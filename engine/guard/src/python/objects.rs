@@ -3,7 +3,7 @@
 use super::Python;
 use super::call::Named;
 use super::flow::GIVEN;
-use crate::value::{Const, Origin, Value};
+use crate::value::{Const, Names, Origin, Value};
 use ruff_python_ast::{Expr, Stmt};
 use std::rc::Rc;
 
@@ -27,6 +27,37 @@ fn is_filled(method: &str) -> bool {
     )
 }
 
+/// Objects that hand out again, by another method, what was put into them.
+const HOLDERS_OF_ONE: &[&str] = &[
+    "contextvars.ContextVar()",
+    "queue.",
+    "asyncio.Queue()",
+    "multiprocessing.Queue()",
+    "collections.deque()",
+    "asyncio.Future()",
+    "concurrent.futures.Future()",
+];
+/// Mark of the class of an instance that such an object holds.
+pub(super) const HELD: &str = "held:";
+
+/// True for objects of the library that a program gives fields of its own.
+pub(super) fn is_namespace(name: &str) -> bool {
+    matches!(
+        name,
+        "threading.local()" | "types.SimpleNamespace()" | "argparse.Namespace()" | "flask.g" | "builtins"
+    )
+}
+
+/// True for the methods of subclasses of the log's classes that get a record, by the names of the bases.
+pub(super) fn gets_record(bases: &[Rc<str>], method: &str) -> bool {
+    matches!(method, "filter" | "format" | "emit" | "formatMessage" | "handle")
+        && bases.iter().any(|base| {
+            base.strip_prefix("logging.").is_some_and(|class| {
+                class.ends_with("Filter") || class.ends_with("Formatter") || class.ends_with("Handler")
+            })
+        })
+}
+
 /// True for an instance of a class of the file.
 fn is_instance(value: &Value) -> bool {
     value.names.iter().any(|name| name.starts_with('@') && name.ends_with("()"))
@@ -47,14 +78,30 @@ impl<'a> Python<'_, '_, 'a> {
                 | "push"
                 | "update"
                 | "setdefault"
+                | "set"
+                | "set_result"
         ) || is_filled(method);
         if method == "append"
             && let [text] = args
         {
             self.append_text(container, text);
         }
-        let Some(given) = args.iter().find(|value| puts && value.origin.has(CARRIED)) else { return };
+        if !puts || !args.iter().any(|value| value.origin.has(CARRIED) || is_instance(value)) {
+            return;
+        }
         let names = self.quietly(container).names;
+        let holds_one = names.iter().any(|name| HOLDERS_OF_ONE.iter().any(|holder| name.starts_with(holder)));
+        let instances = args.iter().filter(|_| holds_one).flat_map(|value| value.names.iter());
+        let instances: Names = instances
+            .filter(|name| name.starts_with('@') && name.ends_with("()"))
+            .map(|name| Rc::from(format!("{HELD}{name}")))
+            .collect();
+        let nothing = Value::default();
+        let given = args.iter().find(|value| value.origin.has(CARRIED));
+        if given.is_none() && instances.is_empty() || !holds_one && matches!(method, "set" | "set_result") {
+            return;
+        }
+        let given = given.unwrap_or(&nothing);
         // A digest tells nothing of what it is made of, and a file on a disk is not what is written to it.
         let is_digest = |name: &Rc<str>| name.starts_with("hashlib.") || name.starts_with("hmac.");
         let in_memory = |name: &Rc<str>| HOLDERS.iter().any(|holder| name.starts_with(holder));
@@ -66,6 +113,7 @@ impl<'a> Python<'_, '_, 'a> {
         let carried = Value {
             origin: Origin(given.origin.0 & CARRIED.0),
             trail: given.trail.clone(),
+            names: instances,
             ..Value::default()
         };
         match container {

@@ -464,6 +464,9 @@ impl<'a> Python<'_, '_, 'a> {
             }
             let place = format!("{own}.{name}");
             self.memory.written.insert(place.as_str().into());
+            if super::objects::is_namespace(own) {
+                self.keep_field(own, name, value.clone());
+            }
             if self.emit {
                 self.fact_with(&format!("set:{place}"), std::slice::from_ref(value), at);
             }

@@ -23,7 +23,7 @@ pub use schema::{Match, Metadata, Rule, When};
 pub(crate) use class::{TOKEN, is_dump, is_secret, is_shell};
 pub(crate) use interpreter::{is_fed_interpreter, started};
 pub(crate) use matching::{Call, Spot, TextKind};
-pub(crate) use network::receives;
+pub(crate) use network::{address_at, is_open_address, looks_at_hosts, receives, requests_address};
 pub(crate) use path::{basename, is_home_whole, is_of_an_image, is_root_like};
 pub(crate) use program::FOUND_PROGRAM;
 pub(crate) use structure::{Grammar, found};

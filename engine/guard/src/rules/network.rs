@@ -1,5 +1,7 @@
 //! Clients and connections of the network, by the canonical names of libraries.
 
+use crate::value::{Const, HOLE, Value};
+
 /// Modules of Python whose objects send and receive over a network.
 const MODULES: &[&str] = &[
     "aiohttp",
@@ -48,6 +50,7 @@ const OTHERS: &[&str] = &[
 ];
 /// Modules of JavaScript, and the beginnings of names of their objects.
 const CLIENTS: &[&str] = &[
+    "dns",
     "http",
     "https",
     "http2",
@@ -68,7 +71,26 @@ const CLIENTS: &[&str] = &[
     "amqplib",
     "basic-ftp",
     "ssh2-sftp-client",
+    "ssh2",
+    "imapflow",
+    "ioredis",
+    "kafkajs",
+    "nats",
+    "redis",
+    "telegraf",
 ];
+
+/// Clients of the web among the modules of Python, and among those of JavaScript.
+const WEB_MODULES: &[&str] = &[
+    "aiohttp.ClientSession",
+    "curl_cffi.requests",
+    "httpx",
+    "requests",
+    "tornado.httpclient",
+    "urllib.request",
+];
+const WEB_CLIENTS: &[&str] =
+    &["axios", "got", "http", "http2", "https", "ky", "needle", "request", "superagent", "undici"];
 
 /// True for `name` itself and for what it contains or returns.
 fn is_of(name: &str, module: &str) -> bool {
@@ -120,6 +142,70 @@ pub(crate) fn receives(name: &str) -> bool {
         || is_connection(name) && method == "open_connection"
 }
 
+/// True for an address whose host is not known: `url`, `https://` and something unknown.
+pub(crate) fn is_open_address(value: &Value) -> bool {
+    match &value.known {
+        Some(Const::Map(pairs)) => pairs.iter().any(|(key, value)| {
+            matches!(key.as_whole_text(), Some("url" | "uri" | "host" | "hostname" | "baseURL" | "base_url"))
+                && is_open_address(value)
+        }),
+        Some(_) => value.as_text().is_some_and(|text| {
+            text.split_once("://").map_or(text, |(_, rest)| rest).trim_start().starts_with(HOLE)
+        }),
+        None => true,
+    }
+}
+
+/// True for a program that looks at the host of an address somewhere, as a check of it does.
+pub(crate) fn looks_at_hosts(source: &str) -> bool {
+    [
+        "hostname",
+        "Hostname",
+        "netloc",
+        ".host",
+        ".Host",
+        "ip_address(",
+        "isPrivate",
+        "is_private",
+        "private_ip",
+        "ssrf",
+    ]
+    .iter()
+    .any(|word| source.contains(word))
+}
+
+/// True for calls of JavaScript that request an address, or open it in a browser.
+pub(crate) fn requests_address(name: &str) -> bool {
+    let name = name.strip_prefix("new ").unwrap_or(name);
+    if matches!(name, "fetch" | "node-fetch" | "axios" | "got" | "ky" | "needle" | "request" | "cross-fetch")
+    {
+        return true;
+    }
+    let Some((owner, method)) = name.rsplit_once('.') else { return false };
+    let opens = method == "goto" && (owner.starts_with("puppeteer") || owner.starts_with("playwright"));
+    opens || is_request(method) && WEB_CLIENTS.iter().any(|client| is_of(owner, client))
+}
+
+/// Position of the address in a call of Python that requests one, or opens it in a browser.
+pub(crate) fn address_at(name: &str) -> Option<usize> {
+    let (owner, method) = name.rsplit_once('.')?;
+    if method == "goto" {
+        return Some(0);
+    }
+    let is_web = WEB_MODULES.iter().any(|module| is_of(owner, module));
+    let takes_method = matches!(method, "request" | "stream");
+    (is_web && (is_request(method) || matches!(method, "urlopen" | "urlretrieve" | "ws_connect")))
+        .then_some(usize::from(takes_method))
+}
+
+/// True for methods of clients of the web that take an address.
+fn is_request(method: &str) -> bool {
+    matches!(
+        method,
+        "get" | "post" | "put" | "patch" | "delete" | "head" | "options" | "request" | "fetch" | "stream"
+    )
+}
+
 /// True for clients and connections of JavaScript.
 pub(super) fn is_client(name: &str) -> bool {
     let name = name.strip_prefix("new ").unwrap_or(name);
@@ -147,6 +233,54 @@ mod tests {
         ] {
             assert_eq!(is_connection(name), is, "{name}");
         }
+    }
+
+    #[test]
+    fn addresses_are_known_by_the_client_and_its_method() {
+        for (name, at) in [
+            ("requests.get", Some(0)),
+            ("requests.Session().request", Some(1)),
+            ("httpx.AsyncClient().stream", Some(1)),
+            ("aiohttp.ClientSession().get", Some(0)),
+            ("urllib.request.urlopen", Some(0)),
+            ("playwright.async_api.Page.goto", Some(0)),
+            ("paramiko.SFTPClient().get", None),
+            ("requests.structures", None),
+            ("os.environ.get", None),
+        ] {
+            assert_eq!(address_at(name), at, "{name}");
+        }
+        for (name, is) in [
+            ("fetch", true),
+            ("axios.create().get", true),
+            ("https.request", true),
+            ("puppeteer.launch().newPage().goto", true),
+            ("redis.createClient().get", false),
+            ("router.goto", false),
+            ("dns.resolve", false),
+        ] {
+            assert_eq!(requests_address(name), is, "{name}");
+        }
+    }
+
+    #[test]
+    fn hosts_of_addresses_are_open_where_nothing_names_them() {
+        for (address, open) in [
+            ("\u{fffc}", true),
+            ("https://\u{fffc}/x", true),
+            ("http://\u{fffc}", true),
+            ("https://a.example.invalid/\u{fffc}", false),
+            ("https://a\u{fffc}", false),
+            ("/x/\u{fffc}", false),
+            ("", false),
+        ] {
+            assert_eq!(is_open_address(&Value::text(address)), open, "{address}");
+        }
+        let settings = |key: &str| Value::of(Const::Map(vec![(Value::text(key), Value::default())].into()));
+        assert!(is_open_address(&settings("url")));
+        assert!(!is_open_address(&settings("body")));
+        assert!(is_open_address(&Value::default()));
+        assert!(!is_open_address(&Value::int(1)));
     }
 
     #[test]

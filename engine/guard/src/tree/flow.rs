@@ -32,6 +32,18 @@ const TRACKED: Origin = Origin(
         | Origin::INPUT.0,
 );
 
+/// Types of parameters that hold what a client of a server, or the caller of a tool, sends.
+const REQUESTS: &[&str] = &[
+    "http.Request",
+    "gin.Context",
+    "echo.Context",
+    "fiber.Ctx",
+    "fasthttp.RequestCtx",
+    "mcp.CallToolRequest",
+    "mcp.GetPromptRequest",
+    "mcp.ReadResourceRequest",
+];
+
 /// Knowledge of the walks about the functions of a file.
 #[derive(Default)]
 pub(super) struct Flow {
@@ -123,14 +135,16 @@ impl Tree<'_, '_, '_> {
 
     fn parameters(&mut self, list: Node<'_>, is_named: bool) -> Vec<String> {
         let mut names = Vec::new();
+        let mut of_tool = false;
         for parameter in
             children(list).into_iter().filter(|node| node.kind().ends_with("parameter_declaration"))
         {
             let kind = parameter.child_by_field_name("type").map_or("", |kind| self.of(kind));
-            let is_request =
-                ["http.Request", "gin.Context", "echo.Context", "fiber.Ctx", "fasthttp.RequestCtx"]
-                    .iter()
-                    .any(|name| kind.trim_start_matches('*').ends_with(name));
+            let is_request = REQUESTS.iter().any(|name| kind.trim_start_matches('*').ends_with(name));
+            // Behind the request of a tool are its decoded arguments.
+            let is_argument = of_tool && !kind.ends_with("Context");
+            of_tool |= is_request && kind.contains("mcp.");
+            let is_request = is_request || is_argument;
             let mut cursor = parameter.walk();
             for name in parameter.children_by_field_name("name", &mut cursor) {
                 names.push(self.of(name).to_owned());
@@ -239,6 +253,23 @@ impl Tree<'_, '_, '_> {
                     }
                 }
             }
+            // A buffer that is written to.
+            (_, "WriteString" | "Write" | "ReadFrom") if function.kind() == "selector_expression" => {
+                let written = nodes.first().map(|node| self.go_value(*node, 0)).unwrap_or_default();
+                let holder = function.child_by_field_name("operand");
+                if let Some(holder) = holder.filter(|_| written.origin.has(TRACKED)) {
+                    self.hold_in(holder, &written);
+                }
+            }
+            ("fmt.Fprint" | "fmt.Fprintf" | "fmt.Fprintln", _) => {
+                if let [target, rest @ ..] = &nodes[..] {
+                    let all: Vec<Value> = rest.iter().map(|node| self.go_value(*node, 0)).collect();
+                    let written = all.iter().fold(Value::default(), Value::made_of);
+                    if written.origin.has(TRACKED) {
+                        self.hold_in(*target, &written);
+                    }
+                }
+            }
             ("io.Copy", _) => {
                 if let [target, from, ..] = &nodes[..] {
                     let value = self.go_value(*from, 0);
@@ -249,7 +280,7 @@ impl Tree<'_, '_, '_> {
             ("os.WriteFile" | "io/ioutil.WriteFile", _) => {
                 if let [path, content, ..] = &nodes[..] {
                     let (path, content) = (self.go_value(*path, 0), self.go_value(*content, 0));
-                    if let Some(path) = path.as_whole_text().map(str::to_owned) {
+                    if let Some(path) = file_key(&path) {
                         self.go.saved.insert(path, stepped(content, StepKind::Passed, "os.WriteFile", at));
                     }
                 }
@@ -318,7 +349,7 @@ impl Tree<'_, '_, '_> {
 
     /// Content of a file that the program saved from elsewhere, if a value is its path.
     pub(super) fn saved_at(&self, path: &Value) -> Option<Value> {
-        self.go.saved.get(path.as_whole_text()?).filter(|content| content.origin.has(TRACKED)).cloned()
+        self.go.saved.get(&file_key(path)?).filter(|content| content.origin.has(TRACKED)).cloned()
     }
 
     /// Value of an expression.
@@ -447,7 +478,7 @@ impl Tree<'_, '_, '_> {
                 return if is_secret { self.source(Origin::SECRET, &name, node) } else { Value::default() };
             }
             "os.Create" | "os.OpenFile" | "os.CreateTemp" => {
-                let path = first.map(|path| format!("file:{path}"));
+                let path = args.first().and_then(file_key).map(|path| format!("file:{path}"));
                 return path.map_or_else(Value::default, |path| Value::name(&path));
             }
             "path/filepath.Join" | "path.Join" => {
@@ -536,6 +567,23 @@ impl Tree<'_, '_, '_> {
         Some(self.go_value(operand, 0))
     }
 
+    /// Reports a request of an address whose host a client of the program, or the caller of a tool, chooses, in a program
+    /// that never looks at hosts.
+    pub(super) fn go_requests(&mut self, name: &str, args: &[Value], node: Node<'_>) {
+        let position = match name {
+            "net/http.Get" | "net/http.Head" | "net/http.Post" | "net/http.PostForm" => 0,
+            "net/http.NewRequest" => 1,
+            "net/http.NewRequestWithContext" => 2,
+            _ => return,
+        };
+        let given = args.get(position).filter(|value| value.origin.has(Origin::REQUEST));
+        let open = given.filter(|value| crate::rules::is_open_address(value)).cloned();
+        if let Some(address) = open.filter(|_| !crate::rules::looks_at_hosts(self.text)) {
+            let at = (node.start_byte(), node.end_byte());
+            self.cx.fact_with(Language::Go, "flow.address", at, &[address], 0);
+        }
+    }
+
     /// Reports a program or a library that is started from a file that was saved before.
     pub(super) fn go_starts(&mut self, name: &str, args: &[Value], node: Node<'_>) {
         if !matches!(
@@ -568,6 +616,13 @@ fn merged(value: Value, older: &Value) -> Value {
 fn stepped(value: Value, kind: StepKind, name: &str, at: (usize, usize)) -> Value {
     let is_again = value.trail.as_ref().is_none_or(|step| step.kind == kind && step.at == at);
     if is_again || !value.origin.has(TRACKED) { value } else { value.stepped(kind, name, at) }
+}
+
+/// Path of a file for the table of saved files; a few known characters tell one from others: `os.TempDir() + "/a.so"`.
+fn file_key(path: &Value) -> Option<String> {
+    const MIN_KNOWN: usize = 3;
+    let text = path.as_text()?;
+    (text.chars().filter(char::is_ascii_alphanumeric).count() >= MIN_KNOWN).then(|| text.to_owned())
 }
 
 /// Name of the value that a function without a name is.
