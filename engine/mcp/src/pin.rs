@@ -15,6 +15,7 @@
 )]
 
 mod kinds;
+mod orders;
 mod readings;
 mod requests;
 mod words;
@@ -29,6 +30,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 pub use kinds::Kind;
+pub use orders::OrderReader;
 use readings::{is_ambiguous, lists_nothing};
 pub use readings::{one_line, refusal};
 pub use requests::{Asked, asked, held_answer};

@@ -277,8 +277,9 @@ fn unknown(name: &str, tools: &[Tool], target: &Target) -> ErrorReport {
     let report = |why: String| ErrorReport::new(Code::UnknownName, why).field("TOOL");
     let held = target.folder.as_ref().and_then(|folder| servers::server(folder, &target.name).ok());
     if held.is_some_and(|server| server.held.iter().any(|held| held == name)) {
-        let why =
-            format!("the tool {name:?} is held back: it is new, was changed, or has invisible characters");
+        let why = format!(
+            "the tool {name:?} is held back: it is new, was changed, or has invisible characters or orders to a model"
+        );
         return report(why)
             .hint(format!("hotcell mcp servers show {} shows it, accept allows it", target.name));
     }

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use hotcell_config::Configuration;
 use hotcell_mcp::combined::shown_name;
-use hotcell_mcp::pin::{Accepted, Kind, Offered};
+use hotcell_mcp::pin::{Accepted, Kind, Offered, OrderReader};
 use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport, barred, printable};
@@ -180,6 +180,9 @@ pub fn meant(folder: &Path) -> io::Result<BTreeSet<String>> {
 /// A held tool for a person: the lines that changed since it was accepted, or the whole of a new one, behind bars.
 pub fn difference(name: &str, before: Option<&Value>, now: &Value) -> String {
     let mut text = String::new();
+    if OrderReader::default().finds(now) {
+        let _ = writeln!(text, "  {} has text like an order to a model", printable(name));
+    }
     let Some(before) = before else {
         let _ = writeln!(text, "  {} is new:", printable(name));
         return text + &barred(&pretty(now), "  | ");
@@ -203,7 +206,7 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// Names or addresses of the entries that are held, of a list that a server gave. The first list is accepted, except entries with invisible characters.
+/// Names or addresses of the entries that are held, of a list that a server gave. The first list is accepted, except entries with invisible characters or orders to a model.
 /// A caller leaves entries out by these names: of several entries of one name all are held when one is.
 ///
 /// # Errors

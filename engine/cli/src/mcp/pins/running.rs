@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hotcell_mcp::pin::{
-    Accepted, Checked, Kind, MAX_TOOLS, Offered, Page, asked, check, has_invisible, held_answer, learnt,
-    one_line, refusal,
+    Accepted, Checked, Kind, MAX_TOOLS, Offered, OrderReader, Page, asked, check, has_invisible, held_answer,
+    learnt, one_line, refusal,
 };
 use hotcell_state::report::{barred, printable};
 
@@ -135,7 +135,7 @@ impl Pins {
             self.told = (checked.held.clone(), self.told.1 + 1);
             let held: Vec<_> = checked.held.iter().take(8).map(|name| printable(name)).collect();
             notes::say(format!(
-                "held back: {} (new, changed since you accepted them, or with invisible characters); read them: hotcell mcp servers show {}",
+                "held back: {} (new, changed since you accepted them, or with invisible characters or orders to a model); read them: hotcell mcp servers show {}",
                 held.join(", "),
                 self.name
             ));
@@ -209,7 +209,7 @@ impl Pins {
         true
     }
 
-    /// Accepts entries of the first list of a kind, except those with characters that a person does not see; whether there are any. An empty list is
+    /// Accepts entries of the first list of a kind, except those with characters that a person does not see or orders to a model; whether there are any. An empty list is
     /// remembered, too.
     fn learn(&mut self, kind: Kind, pages: u32, checked: &Checked) -> bool {
         let mut entries = Accepted::new();
@@ -217,8 +217,10 @@ impl Pins {
         let is_plain = |(key, offered): &(&String, &Offered)| {
             Kind::of(key) == Some(kind) && offered.is_whole() && !has_invisible(&offered.tool)
         };
+        let mut orders = OrderReader::default();
         for (key, offered) in checked.offered.iter().filter(is_plain) {
-            if count + entries.len() < MAX_TOOLS && !self.known.all.contains_key(key) {
+            let is_new = count + entries.len() < MAX_TOOLS && !self.known.all.contains_key(key);
+            if is_new && !orders.finds(&offered.tool) {
                 entries.insert(key.clone(), offered.sha256.clone());
             }
         }
