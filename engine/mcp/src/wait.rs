@@ -130,7 +130,9 @@ impl Listener {
             last = if said.done.is_finite() && said.done > last { said.done } else { last + 1e-6 };
             let mut news = ProgressNotificationParam::new(token.clone(), last);
             news.total = said.total.filter(|total| total.is_finite());
-            news.message = said.message.map(|words| printable(&words).chars().take(200).collect());
+            // One line behind a bar, as all words of other servers.
+            let barred = |words: String| format!("| {}", printable(&words)).chars().take(200).collect();
+            news.message = said.message.map(barred);
             let _ = tokio::time::timeout(NOTIFICATION_TIMEOUT, self.peer.notify_progress(news)).await;
             tokio::time::sleep(MIN_NOTIFICATION_INTERVAL).await;
         }

@@ -3,13 +3,14 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hotcell_client::{Answer, CallError};
-use hotcell_state::report::{Code, ErrorReport, printable};
+use hotcell_state::report::{Code, ErrorReport, printable, printable_line};
 use hotcell_tools::is_without_reason;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::Value;
 
 use crate::fitted;
 use crate::picture::{Picture, picture};
+use crate::pin::has_invisible;
 use crate::reply::refused;
 use crate::text::{barred, beginning};
 
@@ -52,7 +53,7 @@ pub fn shown(name: &str, answer: &Answer) -> CallToolResult {
             _ => other(block, &mut room),
         });
     }
-    let mut structured = answer.structured.clone();
+    let mut structured = answer.structured.as_ref().map(visible);
     let size = structured.as_ref().map_or(0, |value| value.to_string().len());
     if size > MAX_ANSWER_CHARS {
         structured =
@@ -72,6 +73,26 @@ pub fn shown(name: &str, answer: &Answer) -> CallToolResult {
     };
     result.structured_content = structured.filter(|_| !answer.is_error);
     result
+}
+
+/// Data in whose texts and names every character is seen. Clients may give it to their model in place of the texts behind bars.
+fn visible(data: &Value) -> Value {
+    match data {
+        Value::String(text) => shown_text(text).into(),
+        Value::Array(items) => items.iter().map(visible).collect(),
+        Value::Object(fields) => {
+            Value::Object(fields.iter().map(|(name, value)| (shown_text(name), visible(value))).collect())
+        }
+        plain => plain.clone(),
+    }
+}
+
+/// A text as it is, or, with characters that a person does not see, its lines with these escaped.
+fn shown_text(text: &str) -> String {
+    match has_invisible(&Value::from(text)) {
+        true => text.split('\n').map(printable_line).collect::<Vec<_>>().join("\n"),
+        false => text.to_owned(),
+    }
 }
 
 /// True for an answer without any content but blanks.
@@ -236,6 +257,19 @@ mod tests {
         let structured = Answer { content: vec![], structured: Some(json!({ "a": long })), is_error: false };
         let result = shown("s__t", &structured);
         assert!(result.structured_content.unwrap().to_string().len() < 2 * MAX_ANSWER_CHARS);
+    }
+
+    #[test]
+    fn data_has_no_characters_that_are_not_seen() {
+        let plain = json!({ "a": "one\n\ttwo \u{1f44d}\u{1f3fd} \u{2708}\u{fe0f}", "b": [1, true, null, "C:\\u{1}"] });
+        let hidden = json!({ "a\u{200b}": ["x\u{e0041}\ny", { "b": "\u{202e}z" }] });
+        let given = |data: &Value| {
+            let answer = Answer { content: vec![], structured: Some(data.clone()), is_error: false };
+            shown("s__t", &answer).structured_content.unwrap()
+        };
+        assert_eq!(given(&plain), plain);
+        let want = json!({ "a\\u{200b}": ["x\\u{e0041}\ny", { "b": "\\u{202e}z" }] });
+        assert_eq!(given(&hidden), want);
     }
 
     #[test]
