@@ -63,7 +63,7 @@ fn parameters(method: &str) -> &'static [Parameter] {
         "resources/read" => &[("uri", true, Value::is_string, "the URI of a resource")],
         "completion/complete" => &[
             ("ref", true, Value::is_object, "an object that names a prompt or a template"),
-            ("ref.type", true, Value::is_string, "ref/prompt or ref/resource"),
+            ("ref.type", true, is_reference, "ref/prompt or ref/resource"),
             ("argument", true, Value::is_object, "an object with name and value"),
             ("argument.name", true, Value::is_string, "a text"),
             ("argument.value", true, Value::is_string, "a text"),
@@ -71,9 +71,25 @@ fn parameters(method: &str) -> &'static [Parameter] {
         "subscriptions/listen" => {
             &[("notifications", true, Value::is_object, "an object with the lists to hear of")]
         }
+        "prompts/list" | "resources/list" | "resources/templates/list" | "tools/list" => {
+            &[("cursor", false, Value::is_string, "a cursor of an earlier list")]
+        }
         "tasks/cancel" | "tasks/get" | "tasks/update" => &[TASK],
         _ => &[],
     }
+}
+
+/// Parameters of a completion that depend on the kind of its reference.
+fn of_reference(method: &str, params: &Value) -> &'static [Parameter] {
+    match params.pointer("/ref/type").and_then(Value::as_str).filter(|_| method == "completion/complete") {
+        Some("ref/prompt") => &[("ref.name", true, Value::is_string, "the name of a prompt")],
+        Some("ref/resource") => &[("ref.uri", true, Value::is_string, "the URI of a template")],
+        _ => &[],
+    }
+}
+
+fn is_reference(kind: &Value) -> bool {
+    kind == "ref/prompt" || kind == "ref/resource"
 }
 
 /// The answer to a method that this server does not have.
@@ -83,6 +99,14 @@ pub(crate) fn no_method(method: &str) -> ErrorData {
     let near = likely(&shown, METHODS).filter(|near| *near != shown && !is_other);
     let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {shown:?}{near}"), None)
+}
+
+/// Puts an error of the protocol's library about a method of another revision in words: its message is the method's name alone.
+pub(crate) fn in_words(error: &mut ErrorData) {
+    if error.code == ErrorCode::METHOD_NOT_FOUND && METHODS.contains(&&*error.message) {
+        let why = format!("the method {:?} is not of the revision of MCP that is spoken here", error.message);
+        error.message = why.into();
+    }
 }
 
 /// Describes the mistake in parameters that the protocol's library did not take.
@@ -98,7 +122,8 @@ pub(crate) fn misshapen(method: &str, params: Option<&Value>) -> String {
         }
     };
     let meta: Parameter = ("_meta", false, Value::is_object, "an object");
-    let named = parameters(method).iter().chain([&meta]).find_map(wrong);
+    let mut all = parameters(method).iter().chain(of_reference(method, params)).chain([&meta]);
+    let named = all.find_map(wrong);
     named.unwrap_or_else(|| format!("the parameters of {method} are not those of the protocol"))
 }
 
@@ -160,6 +185,26 @@ mod tests {
             ),
             ("completion/complete", json!({ "ref": "x" }), "ref is a text; wanted is an object"),
             ("completion/complete", json!({ "ref": { "type": 1 } }), "ref.type is a number"),
+            (
+                "completion/complete",
+                json!({ "ref": { "type": "ref/tool" } }),
+                "ref.type is a text; wanted is ref/prompt or ref/resource",
+            ),
+            (
+                "completion/complete",
+                json!({ "ref": { "type": "ref/prompt" }, "argument": { "name": "a", "value": "b" } }),
+                "ref.name is missing; wanted is the name of a prompt",
+            ),
+            (
+                "completion/complete",
+                json!({ "ref": { "type": "ref/resource", "uri": 5 }, "argument": { "name": "a", "value": "b" } }),
+                "ref.uri is a number",
+            ),
+            (
+                "tools/list",
+                json!({ "cursor": 5 }),
+                "cursor is a number; wanted is a cursor of an earlier list",
+            ),
             ("tasks/get", json!({ "taskId": null }), "taskId is null; wanted is the id of a task"),
             ("subscriptions/listen", json!({}), "notifications is missing"),
             ("ping", json!({ "x": 1 }), "the parameters of ping are not those of the protocol"),
@@ -168,6 +213,19 @@ mod tests {
             assert!(said.starts_with(want), "{params}: {said}");
         }
         assert!(misshapen("tools/call", None).contains("name is missing"));
+    }
+
+    #[test]
+    fn method_of_another_revision_is_told_as_that() {
+        for (code, message, want) in [
+            (ErrorCode::METHOD_NOT_FOUND, "ping", "the method \"ping\" is not of the revision"),
+            (ErrorCode::METHOD_NOT_FOUND, "there is no method \"x\"", "there is no method \"x\""),
+            (ErrorCode::INVALID_PARAMS, "ping", "ping"),
+        ] {
+            let mut error = ErrorData::new(code, message, None);
+            in_words(&mut error);
+            assert!(error.message.starts_with(want), "{}", error.message);
+        }
     }
 
     #[test]

@@ -74,7 +74,34 @@ pub(crate) fn read(text: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Box<Unre
         let why = misshapen("initialize", custom.params.as_ref());
         return Err(Unread::request(ErrorData::invalid_params(why, None), request.id.clone()));
     }
-    Ok(message)
+    match &message {
+        JsonRpcMessage::Request(request) => match wrong_cursor(&request.request, text) {
+            Some(why) => Err(Unread::request(ErrorData::invalid_params(why, None), request.id.clone())),
+            None => Ok(message),
+        },
+        _ => Ok(message),
+    }
+}
+
+/// The mistake in a list's cursor. The protocol's library takes parameters of a list that it cannot read for none, and would give the first page.
+fn wrong_cursor(request: &ClientRequest, text: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Body {
+        params: Option<Value>,
+    }
+    let (method, params) = match request {
+        ClientRequest::ListToolsRequest(list) => ("tools/list", &list.params),
+        ClientRequest::ListPromptsRequest(list) => ("prompts/list", &list.params),
+        ClientRequest::ListResourcesRequest(list) => ("resources/list", &list.params),
+        ClientRequest::ListResourceTemplatesRequest(list) => ("resources/templates/list", &list.params),
+        _ => return None,
+    };
+    if params.is_some() {
+        return None;
+    }
+    let params = serde_json::from_slice::<Body>(text).ok()?.params?;
+    let is_wrong = params.get("cursor").is_some_and(|cursor| !cursor.is_string() && !cursor.is_null());
+    is_wrong.then(|| misshapen(method, Some(&params)))
 }
 
 /// Error for a text that is not a message.
@@ -176,6 +203,30 @@ mod tests {
                 id(7),
             ),
             (r#"{"jsonrpc":"2.0","id":8,"method":"x","params":{"a":"\ud800"}}"#, -32602, "surrogate", id(8)),
+            (
+                r#"{"jsonrpc":"2.0","id":9,"method":"tools/list","params":{"cursor":5}}"#,
+                -32602,
+                "cursor is a number; wanted is a cursor of an earlier list",
+                id(9),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":9,"method":"prompts/list","params":{"_meta":{},"cursor":{}}}"#,
+                -32602,
+                "cursor is an object",
+                id(9),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":9,"method":"resources/list","params":{"cursor":[]}}"#,
+                -32602,
+                "cursor is a list",
+                id(9),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":9,"method":"resources/templates/list","params":{"cursor":false}}"#,
+                -32602,
+                "cursor is true or false",
+                id(9),
+            ),
         ] {
             let unread = read(text.as_bytes()).expect_err(text);
             assert_eq!((unread.error.code.0, &unread.id), (code, &found), "{text}: {unread:?}");
@@ -189,9 +240,15 @@ mod tests {
             (-32700, "this is not JSON: it is not UTF-8 at byte 52", &id(9))
         );
         let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"f","version":"1"}}}"#;
-        for text in
-            [hello, r#"{"jsonrpc":"2.0","id":1,"method":"no/such"}"#, r#"{"jsonrpc":"2.0","method":"x"}"#]
-        {
+        for text in [
+            hello,
+            r#"{"jsonrpc":"2.0","id":1,"method":"no/such"}"#,
+            r#"{"jsonrpc":"2.0","method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":null}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"x","more":1}}"#,
+        ] {
             assert!(read(text.as_bytes()).is_ok(), "{text}");
         }
     }
