@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hotcell_sandbox::lines::LineBuffer;
-use rmcp::model::{ClientNotification, ErrorData, RequestId};
+use rmcp::model::{ClientNotification, ClientRequest, ErrorData, GetMeta, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::{RoleServer, model::JsonRpcMessage};
@@ -18,6 +18,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::methods::in_words;
 use crate::unread::{self, Unread};
 
 /// Maximum number of answers waiting for a client that does not read; further lines are read only when it
@@ -36,6 +37,8 @@ pub struct Lines<R, W> {
     output: Arc<Output<W>>,
     /// Requests without an answer that were not cancelled.
     open: HashSet<RequestId>,
+    /// Whether a request came with which a client begins.
+    has_begun: bool,
     /// Task that sends an error about a line that was not a message.
     refusing: Option<JoinHandle<io::Result<()>>>,
 }
@@ -58,6 +61,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             ended,
             output: Arc::new(output),
             open: HashSet::new(),
+            has_begun: false,
             refusing: None,
         }
     }
@@ -92,16 +96,26 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         (!text.is_empty()).then(|| unread::check(text).and_then(|()| unread::read(text)))
     }
 
-    /// Adds a request to the open ones; fails with its id when there are too many, or when the id is already
-    /// in use.
+    /// Adds a request to the open ones; an error when there are too many, or when the id is already in use. `None` for a message
+    /// that is passed over.
     fn admit(
         &mut self,
         message: RxJsonRpcMessage<RoleServer>,
-    ) -> Result<RxJsonRpcMessage<RoleServer>, RequestId> {
-        if let JsonRpcMessage::Request(request) = &message
-            && (self.open.len() >= MAX_REQUESTS || !self.open.insert(request.id.clone()))
-        {
-            return Err(request.id.clone());
+    ) -> Option<Result<RxJsonRpcMessage<RoleServer>, Box<Unread>>> {
+        if let JsonRpcMessage::Request(request) = &message {
+            let error = if self.open.len() >= MAX_REQUESTS {
+                ErrorData::internal_error(format!("{MAX_REQUESTS} requests are open; wait for answers"), None)
+            } else if !self.open.insert(request.id.clone()) {
+                ErrorData::invalid_request("a request of this id is open; each has an id of its own", None)
+            } else {
+                self.has_begun |= begins(&request.request);
+                return Some(Ok(message));
+            };
+            return Some(Err(Box::new(Unread { error, id: Some(request.id.clone()), is_request: true })));
+        }
+        // The protocol's library ends at anything but a request before the client has begun. Nothing is there yet that it could be about.
+        if !self.has_begun {
+            return None;
         }
         // A cancelled request gets no answer.
         if let JsonRpcMessage::Notification(notification) = &message
@@ -110,7 +124,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         {
             self.open.remove(id);
         }
-        Ok(message)
+        Some(Ok(message))
+    }
+}
+
+/// True for a request with which a client begins: `initialize`, or one that says its revision itself. `ping` and `server/discover` may come before.
+fn begins(request: &ClientRequest) -> bool {
+    match request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+        other => other.get_meta().protocol_version().is_some(),
     }
 }
 
@@ -141,11 +164,16 @@ where
 
     fn send(
         &mut self,
-        message: TxJsonRpcMessage<RoleServer>,
+        mut message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        match &message {
+        match &mut message {
             JsonRpcMessage::Response(answer) => drop(self.open.remove(&answer.id)),
-            JsonRpcMessage::Error(answer) => drop(answer.id.as_ref().map(|id| self.open.remove(id))),
+            JsonRpcMessage::Error(answer) => {
+                in_words(&mut answer.error);
+                if let Some(id) = &answer.id {
+                    self.open.remove(id);
+                }
+            }
             _ => {}
         }
         let output = Arc::clone(&self.output);
@@ -171,12 +199,13 @@ where
                 self.ended.cancel();
                 return None;
             }
-            let (error, id) = match self.message().map(|m| m.map(|m| self.admit(m))) {
-                Some(Ok(Ok(message))) => return Some(message),
-                Some(Ok(Err(id))) => (
-                    ErrorData::internal_error("too many requests are open, or one of this id", None),
-                    Some(id),
-                ),
+            let admitted = match self.message() {
+                Some(Ok(message)) => self.admit(message),
+                Some(Err(refused)) => Some(Err(refused)),
+                None => None,
+            };
+            let (error, id) = match admitted {
+                Some(Ok(message)) => return Some(message),
                 Some(Err(refused)) => (refused.error, refused.id),
                 None => continue,
             };
@@ -226,5 +255,53 @@ mod tests {
             .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["id"].to_string())
             .collect();
         assert_eq!(ids, ["null", "null", "null", "1", "null", "null", "9"], "{answers}");
+    }
+
+    #[tokio::test]
+    async fn nothing_but_requests_passes_before_a_client_has_begun() {
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let hello = r#"{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"f","version":"1"}}}"#;
+        let list = r#"{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let early = r#"{"jsonrpc":"2.0","id":4,"method":"tools/list"}"#;
+        let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+        let answer = r#"{"jsonrpc":"2.0","id":9,"result":{}}"#;
+        for (said, want) in [
+            (vec![ready, cancel, answer, ping], "r"),
+            (vec![ready, ping, ready, hello, ready, answer], "rrna"),
+            (vec![cancel, early, ready, list, cancel], "rrn"),
+        ] {
+            let (mut client, server) = tokio::io::duplex(1 << 16);
+            let (input, output) = tokio::io::split(server);
+            let mut lines = Lines::new(input, output, 1 << 12, CancellationToken::new());
+            client.write_all(format!("{}\n", said.join("\n")).as_bytes()).await.unwrap();
+            client.shutdown().await.unwrap();
+            let mut passed = String::new();
+            while let Some(message) = lines.receive().await {
+                passed.push(match message {
+                    JsonRpcMessage::Request(_) => 'r',
+                    JsonRpcMessage::Notification(_) => 'n',
+                    _ => 'a',
+                });
+            }
+            assert_eq!(passed, want, "{said:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn second_request_of_an_open_id_is_refused_as_that() {
+        let (mut client, server) = tokio::io::duplex(1 << 16);
+        let (input, output) = tokio::io::split(server);
+        let mut lines = Lines::new(input, output, 200, CancellationToken::new());
+        let ping = r#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#;
+        client.write_all(format!("{ping}\n{ping}\n").as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        assert!(lines.receive().await.is_some() && lines.receive().await.is_none());
+        drop(lines);
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).await.unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&answers).unwrap();
+        assert!(answer["id"] == "a" && answer["error"]["code"] == -32600, "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().starts_with("a request of this id is open"));
     }
 }
