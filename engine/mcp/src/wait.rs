@@ -99,6 +99,15 @@ impl Listener {
         }
     }
 
+    /// True when the request was cancelled, or its stream closed, by now.
+    pub(crate) async fn is_gone(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.gone() => true,
+            () = std::future::ready(()) => false,
+        }
+    }
+
     /// Sends a tool's progress; never returns.
     pub(crate) async fn tell_tool(&self, reported: &mut watch::Receiver<Reported>) {
         let Some(token) = &self.token else { return std::future::pending().await };

@@ -83,6 +83,36 @@ fn cancelled_cell_is_interrupted_and_a_waiting_one_does_not_begin() {
 }
 
 #[test]
+fn cancelled_start_leaves_no_session_and_no_terminal() {
+    let user = User::me();
+    for revision in [SESSIONS, STATELESS] {
+        let mut client = Local::start(&user, revision);
+        for (tool, arguments) in [
+            ("session_create", json!({ "language": "python" })),
+            ("terminal_start", json!({ "argv": ["cat"] })),
+        ] {
+            // As many as a caller may have at a time, and more, are cancelled before their answer.
+            for _ in 0..12 {
+                let id = client.ask("tools/call", json!({ "name": tool, "arguments": arguments }));
+                client.send(
+                    &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }),
+                );
+            }
+            // Their places are free again, once they are closed.
+            let (began, mut made) = (Instant::now(), 0);
+            while made < 4 {
+                let answer = client.call(tool, &arguments);
+                match answer["isError"] == json!(false) {
+                    true => made += 1,
+                    false => assert!(began.elapsed() < Duration::from_secs(60), "{tool}: {answer:#}"),
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+}
+
+#[test]
 fn shared_run_ends_with_last_request() {
     let user = User::me();
     let mut client = Local::start(&user, STATELESS);

@@ -413,7 +413,7 @@ async fn answer(
         "quarantine_list" => quarantine::list(live, caller, arguments).await,
         "quarantine_show" => quarantine::show(live, caller, arguments).await,
         "quarantine_request" => quarantine::request(live, caller, arguments).await,
-        "session_create" => sessions::create(live, caller, arguments).await,
+        "session_create" => sessions::create(live, caller, arguments, listener).await,
         "session_execute" => sessions::execute(live, caller, arguments, listener).await,
         "session_upload" => sessions::upload(live, caller, arguments).await,
         "session_interrupt" => sessions::interrupt(live, caller, arguments).await,

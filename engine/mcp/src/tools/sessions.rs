@@ -230,11 +230,16 @@ fn with_receipt(mut result: CallToolResult, receipt: Option<String>, name: &str)
     result
 }
 
-pub async fn create(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+pub async fn create(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
     let asked: SessionCreate = parse(arguments)?;
     let language = Language::parse(&asked.language)
         .map_err(|why| ErrorReport::new(Code::UnknownName, why).field("language"))?;
     let (id, session) = live.session_create(caller, language, asked.image, &asked.packages).await?;
+    if listener.is_gone().await {
+        // The caller never gets its handle, and it would count towards the sessions that it may have.
+        live.sessions().close(caller, &id).await?;
+        return Err(ErrorReport::new(Code::Refused, "the call was cancelled; its session is closed"));
+    }
     let idle = format_duration(live.sessions().bounds().idle);
     let mut words = format!(
         "a session of {}: session_id {id}; it lasts until session_close, {idle} without a cell, or the end of this server",

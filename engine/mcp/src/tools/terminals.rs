@@ -277,7 +277,16 @@ pub async fn start(live: &Live, caller: &Caller, arguments: JsonObject, listener
     let open = Open { terminal, run };
     let id = place.keep(open.clone())?;
     let wait = Duration::from_millis(WAIT_MS);
-    let waited = open.terminal.settle(&open.run, None, Some((0, wait)), wait).await;
+    let waited = tokio::select! {
+        biased;
+        () = listener.gone() => None,
+        waited = open.terminal.settle(&open.run, None, Some((0, wait)), wait) => Some(waited),
+    };
+    let Some(waited) = waited else {
+        // The caller never gets its handle, and its program would go on.
+        live.terminals().close(caller, &id).await?;
+        return Err(ErrorReport::new(Code::Refused, "the call was cancelled; its terminal is closed"));
+    };
     let answer = open.run.answer();
     if let Some(outcome) = answer.as_ref().map(|answer| answer.outcome())
         && outcome.usage.wall_us.is_none()
