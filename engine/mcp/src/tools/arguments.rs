@@ -179,7 +179,7 @@ fn in_range(schema: &Value, number: &Number, at: &str) -> Result<(), ErrorReport
         Some(most) => format!("{least} to {most}"),
         None => format!("at least {least}"),
     };
-    Err(wrong(at, format!("{at} is {number}; allowed is {range}")).hint(format!("give {at} in that range")))
+    Err(wrong(at, format!("{at} is {number}; allowed is {range}")))
 }
 
 /// The word of a choice that a text means.
