@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hotcell_models::endpoint::check_name;
-use hotcell_sandbox::layer::{likely, nearest};
+use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::profile::{FileError, parse_strict};
 use hotcell_sandbox::units::parse_duration;
 use hotcell_tools::Capability;
@@ -453,8 +453,9 @@ fn step(name: &str, written: WrittenStep, known: &Known<'_>) -> Result<Step, (&'
     written.after.iter().try_for_each(|tool| known.tool(tool)).map_err(|why| ("after", why))?;
     written.when.iter().try_for_each(|input| known.input(input)).map_err(|why| ("when", why))?;
     if let Some(wrong) = written.files.iter().find(|file| !written.arguments.contains_key(*file)) {
-        let near = nearest(wrong, written.arguments.keys().map(String::as_str)).unwrap_or_default();
-        return Err(("files", format!("there is no argument {wrong:?}; did you mean {near}?")));
+        let near = likely(wrong, written.arguments.keys().map(String::as_str));
+        let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        return Err(("files", format!("there is no argument {wrong:?}{near}")));
     }
     for word in &written.needs {
         word.parse::<Capability>().map_err(|why| ("needs", format!("{word:?}: {why}")))?;

@@ -1,6 +1,6 @@
 //! Prompts: workflows with the tools that a user can start by name. Their texts are for a model.
 
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_server::{Caller, Live};
 use hotcell_state::report::printable;
 use rmcp::ErrorData;
@@ -124,9 +124,10 @@ pub fn get(
 
 fn find(name: &str) -> Result<&'static Known, ErrorData> {
     KNOWN.iter().find(|known| known.name == name).ok_or_else(|| {
-        let near = nearest(name, KNOWN.iter().map(|known| known.name)).unwrap_or(KNOWN[0].name);
+        let near = likely(name, KNOWN.iter().map(|known| known.name));
+        let near = near.map_or("prompts/list names them".to_owned(), |near| format!("did you mean {near}?"));
         let shown: String = printable(name).chars().take(100).collect();
-        bad(format!("there is no prompt {shown:?}; did you mean {near}?"))
+        bad(format!("there is no prompt {shown:?}; {near}"))
     })
 }
 
@@ -162,9 +163,14 @@ impl Values {
         let mut values = Vec::new();
         for (name, value) in arguments.into_iter().flatten() {
             let Some(argument) = known.arguments.iter().find(|a| a.name == name) else {
-                let near = nearest(name, known.arguments.iter().map(|a| a.name)).unwrap_or_default();
+                let names = || known.arguments.iter().map(|a| a.name);
+                let near = match likely(name, names()) {
+                    Some(near) => format!("did you mean {near}?"),
+                    None if known.arguments.is_empty() => "it takes none".to_owned(),
+                    None => format!("it takes {}", names().collect::<Vec<_>>().join(", ")),
+                };
                 let shown: String = printable(name).chars().take(100).collect();
-                return Err(bad(format!("{} has no argument {shown:?}; did you mean {near}?", known.name)));
+                return Err(bad(format!("{} has no argument {shown:?}; {near}", known.name)));
             };
             let Value::String(text) = value else { return Err(bad(format!("{name} is not a text"))) };
             if text.chars().count() > MAX_VALUE_CHARS {
@@ -257,8 +263,8 @@ fn review(values: &Values) -> Result<String, ErrorData> {
 fn plugin(values: &Values) -> Result<String, ErrorData> {
     let language = values.get("language").unwrap_or(LANGUAGES[0]);
     if !LANGUAGES.contains(&language) {
-        let near = nearest(language, LANGUAGES).unwrap_or(LANGUAGES[0]);
-        return Err(bad(format!("language is one of {}; did you mean {near}?", LANGUAGES.join(", "))));
+        let near = likely(language, LANGUAGES).map(|near| format!("; did you mean {near}?"));
+        return Err(bad(format!("language is one of {}{}", LANGUAGES.join(", "), near.unwrap_or_default())));
     }
     let (name, purpose) = (values.get("name").unwrap_or_default(), values.get("purpose").unwrap_or_default());
     hotcell_tools::author::check_name(name).map_err(|why| bad(format!("name: {why}")))?;

@@ -78,7 +78,7 @@ fn unknown(field: &str, name: &str, known: &JsonObject, at: &str) -> ErrorReport
 }
 
 /// Names that other servers' tools give an argument, and the names here, of which a tool has at most one.
-const ELSEWHERE: [(&str, &str); 10] = [
+const ELSEWHERE: [(&str, &str); 13] = [
     ("command", "argv"),
     ("cmd", "argv"),
     ("program", "argv"),
@@ -89,6 +89,9 @@ const ELSEWHERE: [(&str, &str); 10] = [
     ("memory", "memory_mib"),
     ("test", "filter"),
     ("input", "stdin"),
+    ("cols", "columns"),
+    ("width", "columns"),
+    ("height", "rows"),
 ];
 
 /// The argument that is meant by a name that no similar one stands for: it has another name here, or lies within another argument, such as
@@ -253,7 +256,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::schema::of_arguments;
-    use super::super::{input, policies};
+    use super::super::{input, policies, terminals};
     use super::*;
 
     /// The schemas of all tools' arguments.
@@ -473,6 +476,7 @@ mod tests {
             read(schema, json!({ (name): 1 })).unwrap_err().hint.unwrap_or_default()
         };
         let (command, edit) = (of_arguments::<input::RunCommand>(), of_arguments::<input::WorkspaceEdit>());
+        let resize = of_arguments::<terminals::TerminalResize>();
         for (schema, name, near) in [
             (&command, "command", "did you mean argv? "),
             (&command, "cmd", "did you mean argv? "),
@@ -483,6 +487,11 @@ mod tests {
             (&command, "zzz", "this tool takes "),
             (&edit, "path", "did you mean edits[].path? "),
             (&edit, "command", "this tool takes "),
+            (&resize, "cols", "did you mean columns? "),
+            (&resize, "col", "did you mean columns? "),
+            (&resize, "width", "did you mean columns? "),
+            (&resize, "row", "did you mean rows? "),
+            (&resize, "lines", "this tool takes "),
         ] {
             assert!(hint(schema, name).starts_with(near), "{name}: {}", hint(schema, name));
         }
