@@ -56,7 +56,14 @@ impl Endpoint {
     /// [`ClientError::Endpoint`] for other schemes, plain `http` to another machine, and addresses with a user, a password or a fragment.
     pub fn new(address: &str) -> Result<Self, ClientError> {
         let wrong = |why: &str| ClientError::Endpoint(format!("{}: {why}", foreign(address)));
-        let url = Url::parse(address).map_err(|e| wrong(&format!("not an address: {e}")))?;
+        if address.trim().is_empty() {
+            let why = "the address is empty; give one, such as https://example.com/mcp".to_owned();
+            return Err(ClientError::Endpoint(why));
+        }
+        let url = Url::parse(address).map_err(|e| match address.contains("://") {
+            true => wrong(&format!("not an address: {e}")),
+            false => wrong("not an address: it does not begin with https:// or wss://"),
+        })?;
         let named = ClientError::Endpoint(
             "the address has a user or a password in it; tokens are given apart".to_owned(),
         );
@@ -188,7 +195,10 @@ mod tests {
             ("file:///etc/passwd", Some("neither https nor http")),
             ("https://example.com/#a", Some("no fragment")),
             ("https://user:s3cret@example.com/", Some("tokens are given apart")),
-            ("no address", Some("not an address")),
+            ("no address", Some("not an address: it does not begin with https://")),
+            ("", Some("the address is empty; give one")),
+            (" ", Some("the address is empty; give one")),
+            ("https://", Some("not an address: empty host")),
         ] {
             match (Endpoint::new(address), says) {
                 (Ok(_), None) => {}
