@@ -136,11 +136,14 @@ fn text(bind: &Bind) -> OsString {
 pub fn joined<'a>(lists: impl IntoIterator<Item = &'a [String]>) -> Vec<String> {
     let (mut words, mut single, mut hosts): (Vec<String>, BTreeMap<&str, &str>, Vec<&str>) =
         Default::default();
+    let mut is_watched = false;
     for pair in lists.into_iter().flat_map(|list| list.chunks_exact(2)) {
         match (pair[0].as_str(), pair[1].as_str()) {
             ("--network", "none") => {}
             ("--network", more) => {
-                for host in more.split(',') {
+                // An empty list allows no host, and has what is asked for reported.
+                is_watched |= more.is_empty();
+                for host in more.split(',').filter(|host| !host.is_empty()) {
                     if !hosts.contains(&host) {
                         hosts.push(host);
                     }
@@ -153,7 +156,7 @@ pub fn joined<'a>(lists: impl IntoIterator<Item = &'a [String]>) -> Vec<String> 
             _ => words.extend_from_slice(pair),
         }
     }
-    if !hosts.is_empty() {
+    if !hosts.is_empty() || is_watched {
         words.extend(["--network".to_owned(), hosts.join(",")]);
     }
     words.extend(single.into_iter().flat_map(|(name, value)| [name.to_owned(), value.to_owned()]));
@@ -293,6 +296,9 @@ mod tests {
                 ],
                 words(&["--network", "a:1,b:2"]),
             ),
+            (vec![words(&["--network", ""])], words(&["--network", ""])),
+            (vec![words(&["--network", ""]), words(&["--network", "none"])], words(&["--network", ""])),
+            (vec![words(&["--network", ""]), words(&["--network", "a:1"])], words(&["--network", "a:1"])),
             (
                 vec![words(&["--memory", "1"]), words(&["--memory", "2", "--env", "A"])],
                 words(&["--env", "A", "--memory", "2"]),
