@@ -30,7 +30,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 pub use kinds::Kind;
-pub use orders::OrderReader;
+pub use orders::{OrderReader, free_order_rules};
 use readings::{is_ambiguous, lists_nothing};
 pub use readings::{one_line, refusal};
 pub use requests::{Asked, asked, held_answer};

@@ -212,6 +212,7 @@ fn served(common: &Common, args: &WrapArgs, ends: Option<Ends>) -> anyhow::Resul
         tokio::spawn(async {
             for wait in TRIMS {
                 tokio::time::sleep(wait).await;
+                hotcell_mcp::pin::free_order_rules();
                 hotcell_sandbox::own_program::give_back_memory();
             }
         });

@@ -1,6 +1,6 @@
 //! Orders to a model in texts that a server computes while it runs: they have no file that the guard could read.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_guard::{Pack, Rule};
 use regex::Regex;
@@ -48,10 +48,20 @@ impl OrderReader {
     }
 }
 
+/// Patterns of the rules once a text was read; `None` in it where the rules cannot be read.
+static RULES: Mutex<Option<Arc<Option<Vec<Regex>>>>> = Mutex::new(None);
+
 /// True for a text that matches a rule. Where the rules cannot be read, every text does.
 fn is_order(text: &str) -> bool {
-    static RULES: OnceLock<Option<Vec<Regex>>> = OnceLock::new();
-    RULES.get_or_init(patterns).as_ref().is_none_or(|all| all.iter().any(|one| one.is_match(text)))
+    let rules = Arc::clone(
+        RULES.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| Arc::new(patterns())),
+    );
+    rules.as_ref().as_ref().is_none_or(|all| all.iter().any(|one| one.is_match(text)))
+}
+
+/// Frees the rules, some 4 MiB, until a text is read again: for a process whose server's lists were read, and that waits from then on.
+pub fn free_order_rules() {
+    *RULES.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
 /// Patterns of the rules; `None` where one of them is of another form.
@@ -88,6 +98,13 @@ mod tests {
         ] {
             assert_eq!(is_order(text), want, "{text}");
         }
+    }
+
+    #[test]
+    fn rules_are_read_again_after_they_were_freed() {
+        assert!(is_order(ORDER));
+        free_order_rules();
+        assert!(is_order(ORDER) && !is_order("Adds two numbers."));
     }
 
     #[test]
