@@ -1,8 +1,8 @@
 //! Command lines in makefiles, pure: recipes in every syntax, and what is run while the file is read.
 
-/// Command lines of a makefile that is a text of another program: recipes, and what is run while it is read.
+/// Command lines of a makefile that is a text of another program: recipes, and what is run while it is read. All of them:
+/// the text is bounded, and a caller that cannot read each one has to say so.
 pub(crate) fn recipes(text: &str) -> Vec<String> {
-    const MAX_RECIPES: usize = 64;
     let mut all = Vec::new();
     for line in text.lines() {
         let recipe = match line.strip_prefix('\t') {
@@ -16,9 +16,6 @@ pub(crate) fn recipes(text: &str) -> Vec<String> {
         let plain = recipe.map(|recipe| recipe.trim_start_matches(['@', '-', '+', ' ']));
         all.extend(plain.map(variables));
         calls(line, "shell", |_, inner| all.push(variables(inner)));
-        if all.len() >= MAX_RECIPES {
-            break;
-        }
     }
     all
 }
@@ -79,4 +76,23 @@ pub(crate) fn closing(inner: &str) -> usize {
             depth == 0
         })
         .unwrap_or(inner.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recipes_beyond_the_first_are_read() {
+        for count in [1, 63, 64, 65, 500] {
+            let mut text = String::from("all:\n");
+            for number in 0..count {
+                text.push_str(&format!("\techo {number}\n"));
+            }
+            text.push_str("last: ; id -u\n");
+            let all = recipes(&text);
+            assert_eq!(all.len(), count + 1, "{count}");
+            assert_eq!(all.last().map(|last| last.trim()), Some("id -u"), "{count}");
+        }
+    }
 }
