@@ -22,6 +22,7 @@ mod executed;
 mod feed;
 pub mod folder;
 mod hooks;
+mod hosts;
 mod ingest;
 mod instructions;
 mod javascript;

@@ -5,6 +5,7 @@
 //! refer to these.
 
 mod flow;
+mod plain;
 mod reach;
 
 use crate::limits::towers;
@@ -59,6 +60,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         reach: FxHashMap::default(),
         functions: Vec::new(),
         follows: reach::is_marked(text),
+        plain: None,
     };
     tree.walk(parsed.root_node(), Tree::declared);
     let walks = if tree.is_followed() { flow::WALKS } else { 0 };
@@ -112,6 +114,8 @@ struct Tree<'c, 'p, 's> {
     functions: Vec<(usize, usize)>,
     /// True when the source reaches the home folder or fetches.
     follows: bool,
+    /// Plain form of the source, once something asks for it.
+    plain: Option<crate::hosts::Program>,
 }
 
 impl<'s> Tree<'_, '_, 's> {

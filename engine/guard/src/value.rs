@@ -59,6 +59,7 @@ origins! {
     23 SAVED "saved" "The path of a file that was written with content from a network.";
     25 ENCODED "encoded" "Written in another alphabet, base32 or hexadecimal for example.";
     24 UNPACKED "unpacked" "Came out of a decoder that was fed something unknown.";
+    27 MODEL "model" "Answered by a language model that the program asked.";
     26 CALLER "caller" "Given by the caller of a tool or of a route: a model, or a client of a server.";
 }
 
@@ -190,6 +191,19 @@ impl Value {
             self.trail = Some(Rc::new(Step { kind, name: name.into(), at, before, length: length + 1 }));
         }
         self
+    }
+    /// Places of the calls that passed it on.
+    #[must_use]
+    pub fn passed(&self) -> Vec<(usize, usize)> {
+        let mut all = Vec::new();
+        let mut next = self.trail.as_deref();
+        while let Some(step) = next {
+            if step.kind == StepKind::Passed {
+                all.push(step.at);
+            }
+            next = step.before.as_deref();
+        }
+        all
     }
     /// Removes origins, and its way.
     #[must_use]

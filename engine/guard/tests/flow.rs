@@ -75,7 +75,7 @@ fn callers_of_node_tools_are_followed() -> Result<(), PackError> {
     for (found, twin) in [
         (
             "import { execFile } from 'child_process';\nfunction start(p) { execFile(p, []); }\nfunction go(p) { start(p); }\nserver.tool('x', { p: z.string() }, async ({ p }) => { go(p); });",
-            "import { execFile } from 'child_process';\nfunction start(p) { execFile('git', ['log', p]); }\nfunction go(p) { start(p); }\nserver.tool('x', { p: z.string() }, async ({ p }) => { go(p); });",
+            "import { execFile } from 'child_process';\nfunction start(p) { execFile('git', ['log', '--', p]); }\nfunction go(p) { start(p); }\nserver.tool('x', { p: z.string() }, async ({ p }) => { go(p); });",
         ),
         (
             "const fs = require('fs');\nconst handler = async (args) => fs.readFileSync(args.path, 'utf8');\nserver.registerTool('x', {}, handler);",

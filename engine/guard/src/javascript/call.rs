@@ -91,7 +91,7 @@ impl Js<'_, '_, '_> {
         });
         let kwargs = options.unwrap_or_default();
         // A constant last part of a path leads to one file, whatever folder was met before it.
-        let wide = args.iter().any(|arg| arg.origin.has(Origin::WIDE));
+        let wide = args.iter().any(|arg| arg.origin.has(super::reach::MET));
         let narrowed: Vec<Value> =
             if wide { args.iter().map(super::reach::narrowed).collect() } else { Vec::new() };
         let args = if wide { narrowed.as_slice() } else { args };
@@ -136,6 +136,7 @@ impl Js<'_, '_, '_> {
         self.piped(method, receiver, args);
         self.flows_into(&names, receiver, method, args, at);
         self.requests_given(&names, method, args, at);
+        self.options_given(&names, args, at);
         self.hidden_ways(&names, receiver, method, args, context, at);
         for name in &names {
             self.runs(name, args, &kwargs, at);

@@ -24,7 +24,8 @@ pub(super) const FOLLOWED: Origin = Origin(
         | Origin::UNPACKED.0
         | Origin::HOST.0
         | Origin::OUTPUT.0
-        | Origin::FILE.0,
+        | Origin::FILE.0
+        | Origin::MODEL.0,
 );
 /// Maximum number of learning walks of a file with entry points or functions that learn something.
 pub(super) const MAX_LEARNING_WALKS: u32 = 3;
@@ -102,6 +103,11 @@ fn may_be_function(expression: &Expression<'_>) -> bool {
             expression.get_inner_expression(),
             Expression::Identifier(_) | Expression::StaticMemberExpression(_)
         )
+}
+
+/// True for methods that call a function with the value that they belong to.
+fn hands_its_value(method: &str) -> bool {
+    matches!(method, "then" | "on" | "once" | "addEventListener" | "map" | "forEach")
 }
 
 /// True for methods that register a tool with its handler.
@@ -475,6 +481,9 @@ impl<'a> Js<'_, '_, '_> {
                 Some(start)
             })
             .collect();
+        if self.emit && method.is_some_and(hands_its_value) {
+            self.executed_by_name(call);
+        }
         if starts.is_empty() {
             return;
         }
@@ -508,6 +517,31 @@ impl<'a> Js<'_, '_, '_> {
         let all = [passed.clone(), passed.clone(), passed];
         for start in starts {
             self.learn(start, &all);
+        }
+    }
+
+    /// Reports functions of the language and of libraries that execute what they are called with, given as callbacks:
+    /// `.then(eval)`.
+    fn executed_by_name(&mut self, call: &CallExpression<'a>) {
+        const EXECUTES: &[&str] = &[
+            "eval",
+            "Function",
+            "vm.runInThisContext",
+            "vm.runInNewContext",
+            "child_process.exec",
+            "child_process.execSync",
+        ];
+        for argument in call.arguments.iter().filter_map(Argument::as_expression) {
+            let is_name = matches!(
+                argument.get_inner_expression(),
+                Expression::Identifier(_) | Expression::StaticMemberExpression(_)
+            );
+            let callback = if is_name { self.value(argument) } else { continue };
+            if callback.names.iter().any(|name| EXECUTES.contains(&&**name)) {
+                let (_, receiver, _) = self.callee(&call.callee);
+                let given = Value { known: None, names: Names::new(), ..receiver.unwrap_or_default() };
+                self.invoke(&callback, None, None, &[given], call.span);
+            }
         }
     }
 

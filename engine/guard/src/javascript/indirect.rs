@@ -2,10 +2,13 @@
 //! of proxies, ends of pipelines.
 
 use super::{Js, flow, span};
+use crate::hosts::{Asked, Danger};
 use crate::language::Language;
 use crate::rules::Call;
 use crate::value::{Const, Origin, Value};
-use oxc_ast::ast::{Argument, CallExpression, Expression, NewExpression, TaggedTemplateExpression};
+use oxc_ast::ast::{
+    Argument, CallExpression, Expression, NewExpression, Statement, TaggedTemplateExpression,
+};
 use std::rc::Rc;
 
 /// Traps whose first parameter is the object behind the proxy.
@@ -124,8 +127,7 @@ impl<'a> Js<'_, '_, '_> {
         self.cx.call(Language::JavaScript, &call, span(at));
     }
 
-    /// Reports a request of an address whose host the caller of a tool or a route chooses, in a program that never looks
-    /// at hosts.
+    /// Keeps a request of an address whose host the caller of a tool or a route chooses.
     pub(super) fn requests_given(
         &mut self,
         names: &[Rc<str>],
@@ -141,9 +143,57 @@ impl<'a> Js<'_, '_, '_> {
         let is_plain = |value: &Value| value.names.iter().all(|name| name.ends_with("URL()"));
         let given = args.first().filter(|value| value.origin.has(Origin::CALLER) && is_plain(value));
         let open = given.filter(|value| crate::rules::is_open_address(value)).cloned();
-        if let Some(address) = open.filter(|_| !crate::rules::looks_at_hosts(self.source)) {
-            let address = std::slice::from_ref(&address);
-            self.cx.fact_with(Language::JavaScript, "flow.address", span(at), address, 0);
+        self.requests.extend(open.map(|address| (address, at)));
+    }
+
+    /// Keeps a value from a caller that a program may take for an option: `execFile('git', ['clone', url])`.
+    pub(super) fn options_given(&mut self, names: &[Rc<str>], args: &[Value], at: oxc_span::Span) {
+        let starts = |name: &Rc<str>| {
+            matches!(
+                &**name,
+                "child_process.execFile"
+                    | "child_process.execFileSync"
+                    | "child_process.spawn"
+                    | "child_process.spawnSync"
+                    | "execa"
+            )
+        };
+        let [program, list, ..] = args else { return };
+        if !names.iter().any(starts) {
+            return;
+        }
+        let mut words = vec![program.clone()];
+        words.extend(list.elements().unwrap_or_default());
+        if let Some(given) = crate::rules::given_as_option(&words, Origin::CALLER) {
+            self.options.push((given.clone(), at));
+        }
+    }
+
+    /// Reports the requests and the programs that were kept, unless a check rules the danger out where they are, or where a
+    /// function on the way of the value was called.
+    pub(super) fn requested(&mut self, body: &[Statement<'_>]) {
+        let (requests, options) = (std::mem::take(&mut self.requests), std::mem::take(&mut self.options));
+        if requests.is_empty() && options.is_empty() {
+            return;
+        }
+        let mut plain = super::plain::program(body);
+        let asked = |danger: Danger| Asked {
+            at: (0, 0),
+            position: Some(usize::from(danger == Danger::Option)),
+            danger,
+        };
+        let all = requests
+            .into_iter()
+            .map(|(value, at)| (value, at, "flow.address", asked(Danger::Host)))
+            .chain(options.into_iter().map(|(value, at)| (value, at, "flow.option", asked(Danger::Option))));
+        for (value, at, fact, asked) in all {
+            let at = span(at);
+            let mut ways = value.passed().into_iter();
+            if !plain.is_checked(Asked { at, ..asked })
+                && !ways.any(|at| plain.is_checked(Asked { at, position: None, ..asked }))
+            {
+                self.cx.fact_with(Language::JavaScript, fact, at, &[value], 0);
+            }
         }
     }
 

@@ -11,6 +11,8 @@ mod fold;
 mod guards;
 mod holders;
 mod indirect;
+mod plain;
+mod pollute;
 mod reach;
 mod spelled;
 mod value;
@@ -93,6 +95,9 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         emit: false,
         flow: flow::Flow::default(),
         classes: classes::Classes::default(),
+        requests: Vec::new(),
+        options: Vec::new(),
+        merges: Vec::new(),
     };
     // Functions learn their arguments from calls, and pass on what they learnt.
     loop {
@@ -110,6 +115,8 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
     js.flow.walk += 1;
     js.emit = true;
     js.visit_program(&parsed.program);
+    js.requested(&parsed.program.body);
+    js.merged(&parsed.program);
     if !clean {
         // Code that the parser skipped is still checked as text.
         super::ingest::plain(cx, source);
@@ -162,6 +169,12 @@ struct Js<'c, 'p, 's> {
     emit: bool,
     flow: flow::Flow,
     classes: classes::Classes,
+    /// Requests of addresses whose host a caller chooses.
+    requests: Vec<(Value, Span)>,
+    /// Programs that may take what a caller gives for an option.
+    options: Vec<(Value, Span)>,
+    /// Calls of functions of the file that are given an object of a caller.
+    merges: Vec<(String, Value, Span)>,
 }
 
 impl Js<'_, '_, '_> {
@@ -481,6 +494,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
         self.events(it);
         if self.emit {
             self.told(&it.callee, &it.arguments, it.span, false);
+            self.merges_given(it);
             self.sends_variable(it);
         }
     }

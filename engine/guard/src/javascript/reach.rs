@@ -9,6 +9,8 @@ use oxc_span::{GetSpan, Span};
 
 /// Length of the source behind a test for a field's type in which the field is read, in bytes.
 const NEAR: usize = 300;
+/// Origins of what a walk or a listing meets.
+pub(super) const MET: Origin = Origin(Origin::WIDE.0 | Origin::TREE.0);
 
 /// Origin that a listing adds: far-reaching if it begins at the root or the home folder.
 pub(super) fn listed(callee: &Value, args: &[Value]) -> Origin {
@@ -34,9 +36,12 @@ pub(super) fn listed(callee: &Value, args: &[Value]) -> Origin {
 
 /// A path whose last part is constant is one file, not everything that a walk meets.
 pub(super) fn narrowed(value: &Value) -> Value {
-    let constant = |text: &str| !basename(text).contains([HOLE, '*']) && !is_root_like(text);
-    if value.origin.has(Origin::WIDE) && value.as_text().is_some_and(constant) {
-        return value.clone().without(Origin::WIDE);
+    let constant = |text: &str| {
+        let last = basename(text);
+        last.contains(char::is_alphanumeric) && !last.contains([HOLE, '*']) && !is_root_like(text)
+    };
+    if value.origin.has(MET) && value.as_text().is_some_and(constant) {
+        return value.clone().without(MET);
     }
     value.clone()
 }

@@ -630,6 +630,7 @@ fn origin_by_name(name: &str) -> Origin {
         | "zlib.gunzipSync"
         | "zlib.brotliDecompressSync"
         | "CryptoJS.AES.decrypt" => Origin::DECODED,
+        _ if crate::rules::asks_model(name) => Origin::MODEL,
         _ => Origin::default(),
     }
 }

@@ -204,6 +204,7 @@ impl<'a> Python<'_, '_, 'a> {
             self.cx.call(Language::Python, &call, at);
             self.passes_to_files(&names, args, kwargs, at);
             self.requests_given(&names, args, kwargs, at);
+            self.options_given(&names, args, at);
         }
         if self.emit {
             let told = kwargs.iter().filter(|(key, value)| crate::instructions::is_told_of(key, value));

@@ -141,7 +141,13 @@ impl<'a> Python<'_, '_, 'a> {
                     self.add_return(&value);
                     Value::default()
                 }
-                None => Value::default(),
+                // A wrapper of a hook gets the report that the hooks inside it made.
+                None => match &self.function {
+                    Some(name) if name.ends_with("pytest_runtest_makereport") => {
+                        Value::name("pytest.TestReport()")
+                    }
+                    _ => Value::default(),
+                },
             },
             Expr::ListComp(comp) => self.listed(&comp.generators, &comp.elt),
             Expr::SetComp(comp) => self.listed(&comp.generators, &comp.elt),

@@ -5,6 +5,7 @@ use super::entry::{self, Entry};
 use super::guards::{self, Checked, Validator};
 use super::saved::Saved;
 use super::{Pending, Python, span};
+use crate::hosts::{Asked, Danger};
 use crate::passes::PASSED;
 use crate::report::{Argument, StepKind};
 use crate::value::{Const, Origin, Value};
@@ -28,7 +29,8 @@ const TRACKED: Origin = Origin(
         | Origin::HOST.0
         | Origin::KEYS.0
         | Origin::OUTPUT.0
-        | Origin::DECODED.0,
+        | Origin::DECODED.0
+        | Origin::MODEL.0,
 );
 
 /// State of the flow analysis that is kept from the first walk to the second.
@@ -338,8 +340,7 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
-    /// Reports a request of an address whose host the caller of a tool or a route chooses, in a program that never looks
-    /// at hosts.
+    /// Reports a request of an address whose host the caller of a tool or a route chooses, unless it is checked.
     pub(super) fn requests_given(
         &mut self,
         names: &[Rc<str>],
@@ -355,10 +356,48 @@ impl<'a> Python<'_, '_, 'a> {
         let all = args.get(position).into_iter().chain(named.map(|(_, value)| value));
         let mut given = all.filter(|value| value.origin.has(GIVEN) && value.names.is_empty());
         if let Some(address) = given.find(|value| crate::rules::is_open_address(value)).cloned()
-            && !crate::rules::looks_at_hosts(self.source)
+            && !self.is_host_checked(&address, position, at)
         {
             self.fact_with("flow.address", &[address], at);
         }
+    }
+
+    /// Reports a value from a caller that a program may take for an option: `git clone URL`, without `--` before it.
+    pub(super) fn options_given(&mut self, names: &[Rc<str>], args: &[Value], at: (usize, usize)) {
+        let starts = |name: &Rc<str>| {
+            matches!(
+                &**name,
+                "subprocess.run"
+                    | "subprocess.call"
+                    | "subprocess.check_call"
+                    | "subprocess.check_output"
+                    | "subprocess.Popen"
+                    | "asyncio.create_subprocess_exec"
+            )
+        };
+        let Some(name) = names.iter().find(|name| starts(name)).filter(|_| self.emit) else { return };
+        let words = match args.first() {
+            Some(list) if !name.starts_with("asyncio") => list.elements().unwrap_or_default(),
+            _ => args.to_vec(),
+        };
+        let Some(given) = crate::rules::given_as_option(&words, GIVEN).cloned() else { return };
+        let position = (!name.starts_with("asyncio")).then_some(0);
+        if !self.is_ruled_out(&given, Asked { at, position, danger: Danger::Option }) {
+            self.fact_with("flow.option", &[given], at);
+        }
+    }
+
+    /// True if the host of an address was checked where it is requested, or where a function on its way was called.
+    fn is_host_checked(&mut self, address: &Value, position: usize, at: (usize, usize)) -> bool {
+        self.is_ruled_out(address, Asked { at, position: Some(position), danger: Danger::Host })
+    }
+
+    /// True if a check rules out a danger where a value is used, or where a function on its way was called.
+    fn is_ruled_out(&mut self, value: &Value, asked: Asked) -> bool {
+        let statements = self.statements;
+        let plain = self.plain.get_or_insert_with(|| super::plain::program(statements));
+        let mut ways = value.passed().into_iter();
+        plain.is_checked(asked) || ways.any(|at| plain.is_checked(Asked { at, position: None, ..asked }))
     }
 
     /// True in a tool that does not say that it sends anything, by its name and its description.

@@ -18,6 +18,7 @@ mod library;
 mod loops;
 mod model;
 mod objects;
+mod plain;
 mod saved;
 mod statement;
 
@@ -217,6 +218,9 @@ struct Python<'c, 'p, 'a> {
     spot: u32,
     depth: usize,
     memory: Memory,
+    /// Statements of the module, and their plain form once something asks for it.
+    statements: &'a [Stmt],
+    plain: Option<crate::hosts::Program>,
 }
 
 /// Answers that are asked for again and again in a file.
@@ -255,10 +259,13 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
             spot: 0,
             depth: 0,
             memory: Memory::default(),
+            statements: &[],
+            plain: None,
         }
     }
 
     fn module(&mut self, body: &'a [Stmt]) {
+        self.statements = body;
         self.spot = crate::rules::Spot::TOP;
         self.block_with_functions(body);
     }
@@ -305,6 +312,9 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
                 let method = pending.name.rsplit('.').next().unwrap_or("");
                 if bases.is_some_and(|bases| objects::gets_record(&bases.names, method)) {
                     value = value.or(&Value::name("logging.LogRecord()"));
+                }
+                if let Some(object) = objects::of_hook(method, &name) {
+                    value = value.or(&Value::name(object));
                 }
                 if entry::is_open(parameter) && !self.is_converted(&pending.name, &name) {
                     let position = at - usize::from(pending.class.is_some()).min(at);

@@ -184,6 +184,7 @@ pub(super) fn origin(name: &str) -> Origin {
             | "keyring.get_password"
             | "win32crypt.CryptUnprotectData" => Origin::SECRET,
             "mmap.mmap" | "ctypes.windll.kernel32.VirtualAlloc" => Origin::MAPPED,
+            _ if crate::rules::asks_model(name) => Origin::MODEL,
             _ if name.starts_with("xmlrpc.client.ServerProxy().") || crate::rules::receives(name) => {
                 Origin::NET
             }

@@ -58,6 +58,16 @@ pub(super) fn gets_record(bases: &[Rc<str>], method: &str) -> bool {
         })
 }
 
+/// Object that pytest gives to a hook, by the names of the hook and of its parameter.
+pub(super) fn of_hook(hook: &str, param: &str) -> Option<&'static str> {
+    match param {
+        _ if !hook.starts_with("pytest_") => None,
+        "session" => Some("pytest.Session()"),
+        "report" => Some("pytest.TestReport()"),
+        _ => None,
+    }
+}
+
 /// True for an instance of a class of the file.
 fn is_instance(value: &Value) -> bool {
     value.names.iter().any(|name| name.starts_with('@') && name.ends_with("()"))

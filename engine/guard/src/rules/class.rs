@@ -12,6 +12,9 @@ pub(super) type Class = fn(&Value) -> bool;
 
 /// Name of the value of a variable that holds a credential.
 pub(crate) const TOKEN: &str = "<token>";
+/// Name of the value of a variable that holds a credential of a service whose clients are started by scripts: a request may
+/// carry it, a file that is sent may not.
+pub(crate) const SERVICE_TOKEN: &str = "<token of a service>";
 
 static SECRET: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
@@ -416,6 +419,20 @@ pub(super) fn class(name: &str) -> Option<Class> {
         "output_stream" => {
             |v| v.names.iter().any(|n| matches!(&**n, "process.stdout" | "process.stderr" | "console"))
         }
+        // A fixed address for copies in the settings of a mail.
+        "hidden_copy" => |v| match &v.known {
+            Some(Const::Map(pairs)) => pairs.iter().any(|(key, value)| {
+                key.as_whole_text().is_some_and(|key| matches!(key, "bcc" | "Bcc" | "BCC" | "BccAddresses"))
+                    && text_is(value, is_mailbox)
+            }),
+            _ => false,
+        },
+        "mailbox" => |v| text_is(v, is_mailbox),
+        // Outcome of a test that passed, or of a run in which none failed.
+        "passing" => |v| v.as_int() == Some(0) || text_is(v, |text| text == "passed"),
+        "error_stream" => |v| v.names.iter().any(|n| n.contains("stderr") || &**n == "console.error"),
+        // An unpickler that looks up any name, not a class of the file that restricts it.
+        "unpickler" => |v| v.names.iter().any(|n| !n.starts_with('@') && n.ends_with("Unpickler()")),
         // A shell, or a program from elsewhere.
         "shell_or_received" => {
             |v| v.origin.has(Origin::NET | Origin::DECODED | Origin::UNPACKED) || text_is(v, is_shell)
@@ -499,6 +516,12 @@ pub(super) fn class(name: &str) -> Option<Class> {
         },
         _ => return None,
     })
+}
+
+/// A mail address of which every piece is known.
+fn is_mailbox(text: &str) -> bool {
+    let (user, host) = text.rsplit_once('@').unwrap_or(("", ""));
+    !user.is_empty() && host.contains('.') && !text.contains([HOLE, '\n', ' ']) && text.len() < 200
 }
 
 fn is_device(text: &str) -> bool {

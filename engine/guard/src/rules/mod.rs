@@ -20,11 +20,11 @@ mod when;
 pub use pack::{Pack, PackError};
 pub use schema::{Match, Metadata, Rule, When};
 
-pub(crate) use class::{TOKEN, is_dump, is_secret, is_shell};
+pub(crate) use class::{SERVICE_TOKEN, TOKEN, is_dump, is_secret, is_shell};
 pub(crate) use interpreter::{is_fed_interpreter, started};
 pub(crate) use matching::{Call, Spot, TextKind};
-pub(crate) use network::{address_at, is_open_address, looks_at_hosts, receives, requests_address};
+pub(crate) use network::{address_at, asks_model, is_open_address, receives, requests_address};
 pub(crate) use path::{basename, is_home_whole, is_of_an_image, is_root_like};
-pub(crate) use program::FOUND_PROGRAM;
+pub(crate) use program::{FOUND_PROGRAM, given_as_option};
 pub(crate) use structure::{Grammar, found};
 pub(crate) use when::authorises;

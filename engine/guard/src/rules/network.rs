@@ -142,6 +142,49 @@ pub(crate) fn receives(name: &str) -> bool {
         || is_connection(name) && method == "open_connection"
 }
 
+/// Libraries of Python and JavaScript that ask a language model.
+const MODEL_CLIENTS: &[&str] = &[
+    "openai",
+    "anthropic",
+    "google.generativeai",
+    "google.genai",
+    "ollama",
+    "litellm",
+    "mistralai",
+    "groq",
+    "cohere",
+    "langchain_openai",
+    "langchain_anthropic",
+    "langchain_ollama",
+    "@anthropic-ai/sdk",
+    "@google/generative-ai",
+    "@google/genai",
+    "@mistralai/mistralai",
+    "groq-sdk",
+    "ai",
+];
+
+/// True for calls that return what a language model answers.
+pub(crate) fn asks_model(name: &str) -> bool {
+    let name = name.strip_prefix("new ").unwrap_or(name);
+    let Some((owner, method)) = name.rsplit_once('.') else { return false };
+    let asks = matches!(
+        method,
+        "create"
+            | "generate_content"
+            | "generateContent"
+            | "generateText"
+            | "chat"
+            | "generate"
+            | "completion"
+            | "acompletion"
+            | "complete"
+            | "invoke"
+            | "ainvoke"
+    );
+    asks && MODEL_CLIENTS.iter().any(|client| is_of(owner, client))
+}
+
 /// True for an address whose host is not known: `url`, `https://` and something unknown.
 pub(crate) fn is_open_address(value: &Value) -> bool {
     match &value.known {
@@ -154,24 +197,6 @@ pub(crate) fn is_open_address(value: &Value) -> bool {
         }),
         None => true,
     }
-}
-
-/// True for a program that looks at the host of an address somewhere, as a check of it does.
-pub(crate) fn looks_at_hosts(source: &str) -> bool {
-    [
-        "hostname",
-        "Hostname",
-        "netloc",
-        ".host",
-        ".Host",
-        "ip_address(",
-        "isPrivate",
-        "is_private",
-        "private_ip",
-        "ssrf",
-    ]
-    .iter()
-    .any(|word| source.contains(word))
 }
 
 /// True for calls of JavaScript that request an address, or open it in a browser.
@@ -281,6 +306,22 @@ mod tests {
         assert!(!is_open_address(&settings("body")));
         assert!(is_open_address(&Value::default()));
         assert!(!is_open_address(&Value::int(1)));
+    }
+
+    #[test]
+    fn models_are_asked_through_their_clients() {
+        for (name, is) in [
+            ("openai.OpenAI().chat.completions.create", true),
+            ("openai().chat.completions.create", true),
+            ("anthropic.Anthropic().messages.create", true),
+            ("ollama.chat", true),
+            ("ai.generateText", true),
+            ("openai.OpenAI", false),
+            ("airflow.models.create", false),
+            ("create", false),
+        ] {
+            assert_eq!(asks_model(name), is, "{name}");
+        }
     }
 
     #[test]

@@ -12,7 +12,8 @@ static PERSIST: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"|etc/(cron|rc\.local|init\.d|systemd/system|ld\.so\.preload|sudoers|pam\.d|profile\.d|environment$|passwd$|shadow$|hosts$|resolv\.conf$)",
         r"|\.config/(systemd/user|autostart)|launch(agents|daemons)/|start menu.programs.startup|\.ssh[/\\](authorized_keys|config$|rc$)|var/spool/cron",
         r"|(sitecustomize|usercustomize)\.py$|\.pth$|\.git/hooks/|currentversion\\run|lib/systemd/system|\.vscode/tasks\.json|\.xinitrc|\.xprofile"
-        , r"|\.ipython[/\\]profile_\w+[/\\]startup|\.jupyter[/\\]jupyter_\w+_config\.py$"
+        , r"|(\x{fffc}|git_?(common_?)?dir\}?)[/\\]hooks[/\\](applypatch-msg|commit-msg|fsmonitor-watchman|post-(applypatch|checkout|commit|merge|receive|rewrite|update)|pre-(applypatch|auto-gc|commit|merge-commit|push|rebase|receive)|prepare-commit-msg|update)$",
+        r"|\.ipython[/\\]profile_\w+[/\\]startup|\.jupyter[/\\]jupyter_\w+_config\.py$"
     ))
     .ok()
 });
@@ -40,6 +41,48 @@ static OF_PACKAGES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
+/// Programs of the system that other programs start by their bare names, and that no set-up puts into a folder of its own.
+const SHADOWED: &[&str] = &[
+    "bash",
+    "cat",
+    "cp",
+    "crontab",
+    "doas",
+    "env",
+    "git",
+    "gpg",
+    "id",
+    "login",
+    "ls",
+    "mv",
+    "passwd",
+    "ps",
+    "rm",
+    "scp",
+    "sftp",
+    "sh",
+    "ssh",
+    "ssh-add",
+    "ssh-agent",
+    "ssh-askpass",
+    "su",
+    "sudo",
+    "top",
+];
+
+/// True for the path of a program that is found before the system's own one of that name.
+fn shadows(path: &str, is_at_home: bool) -> bool {
+    let Some((folder, name)) = path.rsplit_once(['/', '\\']) else { return false };
+    let last = folder.rsplit(['/', '\\']).next().unwrap_or("");
+    let is_searched =
+        matches!(folder, "/usr/local/bin" | "/usr/local/sbin") || is_at_home && is_for_programs(last);
+    is_searched && SHADOWED.contains(&name)
+}
+
+fn is_for_programs(folder: &str) -> bool {
+    matches!(folder, "bin" | ".bin" | "sbin" | "tools" | ".tools" | "shims" | ".shims" | "path" | ".path")
+}
+
 /// True for a path below the home folder, in any spelling.
 fn is_at_home(value: &Value) -> bool {
     let begins = |text: &str| {
@@ -52,7 +95,10 @@ fn is_at_home(value: &Value) -> bool {
 
 /// True for the path of such a file.
 pub(super) fn is_persist(value: &Value) -> bool {
-    matches(&PERSIST, value) || is_at_home(value) && matches(&PERSIST_AT_HOME, value)
+    let at_home = is_at_home(value);
+    matches(&PERSIST, value)
+        || at_home && matches(&PERSIST_AT_HOME, value)
+        || text_is(value, |text| shadows(text, at_home))
 }
 
 /// True for the path of a package manager's settings of the user or of the system.
@@ -83,6 +129,18 @@ mod tests {
             ("~/notes/gitconfig", false),
             ("~/.cargo/registry/x", false),
             ("~/.bashrc", true),
+            ("\u{fffc}/hooks/post-commit", true),
+            ("${GIT_DIR}/hooks/pre-push", true),
+            ("src/hooks/pre-push", false),
+            ("\u{fffc}/hooks/use-state.ts", false),
+            ("~/.local/bin/git", true),
+            ("$HOME/.tools/ssh", true),
+            ("/usr/local/bin/sudo", true),
+            ("~/.local/bin/mytool", false),
+            ("~/projects/git", false),
+            ("/usr/bin/git", false),
+            ("/tmp/fake/bin/git", false),
+            ("tests/bin/git", false),
         ] {
             assert_eq!(is_persist(&Value::text(path)), is, "{path}");
         }

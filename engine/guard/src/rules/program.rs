@@ -1,7 +1,7 @@
 //! Programs that a list of words starts, and words that pass code to a program.
 
 use super::class::is_shell;
-use crate::value::{Origin, Value};
+use crate::value::{HOLE, Origin, Value};
 use std::rc::Rc;
 
 /// True for an option with code behind it, and for a shell.
@@ -42,9 +42,107 @@ fn is_interpreter(name: &str) -> bool {
     last.split('_').any(|word| words.contains(&word))
 }
 
+/// Word of a command line that comes from `origin` and that its program may take for an option, for programs with options
+/// that run commands or write files (`git clone --upload-pack=…`, `ssh -oProxyCommand=…`, `tar --to-command=…`).
+pub(crate) fn given_as_option(words: &[Value], origin: Origin) -> Option<&Value> {
+    let (program, rest) = words.split_first()?;
+    let program = super::path::basename(program.as_whole_text()?);
+    let obeys = matches!(
+        program,
+        "git" | "hg" | "svn" | "ssh" | "scp" | "sftp" | "rsync" | "tar" | "find" | "curl" | "wget" | "zip"
+    );
+    if !obeys {
+        return None;
+    }
+    let mut is_value = false;
+    for word in rest {
+        match word.as_whole_text() {
+            Some("--" | "--end-of-options") => return None,
+            Some(text) => is_value = text.starts_with('-') && !text.contains('=') && !is_switch(text),
+            None => {
+                let begins_unknown = word.as_text().is_none_or(|text| text.starts_with(HOLE));
+                if !is_value && begins_unknown && word.origin.has(origin) {
+                    return Some(word);
+                }
+                is_value = false;
+            }
+        }
+    }
+    None
+}
+
+/// True for well-known options without a value behind them.
+fn is_switch(option: &str) -> bool {
+    option[1..].bytes().all(|b| b.is_ascii_digit())
+        || matches!(
+            option,
+            "-q" | "--quiet"
+                | "-v"
+                | "--verbose"
+                | "--bare"
+                | "--mirror"
+                | "--recursive"
+                | "-r"
+                | "-a"
+                | "-az"
+                | "-avz"
+                | "-s"
+                | "-S"
+                | "-sS"
+                | "-L"
+                | "-sL"
+                | "-f"
+                | "--force"
+                | "--all"
+                | "--tags"
+                | "--oneline"
+                | "--stat"
+                | "--name-only"
+                | "--name-status"
+                | "--single-branch"
+                | "--recurse-submodules"
+                | "--no-checkout"
+                | "--hard"
+                | "--no-pager"
+                | "-p"
+                | "--patch"
+                | "--graph"
+                | "--cached"
+                | "--staged"
+                | "--no-color"
+                | "-i"
+                | "--silent"
+                | "--location"
+        )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn given_words_are_options_where_nothing_ends_them() {
+        let given = || Value::default().with_origin(Origin::CALLER);
+        let of = |words: &[&str]| {
+            let words: Vec<Value> =
+                words.iter().map(|word| if *word == "?" { given() } else { Value::text(word) }).collect();
+            given_as_option(&words, Origin::CALLER).is_some()
+        };
+        for (words, is) in [
+            (&["git", "clone", "?", "work"][..], true),
+            (&["/usr/bin/git", "log", "--oneline", "-5", "?"], true),
+            (&["git", "clone", "--depth=1", "?"], true),
+            (&["ssh", "?", "uptime"], true),
+            (&["git", "clone", "--", "?"], false),
+            (&["git", "commit", "-m", "?"], false),
+            (&["git", "clone", "--branch", "?", "https://a.example/x"], false),
+            (&["ffmpeg", "?"], false),
+            (&["?", "clone"], false),
+            (&["git", "status"], false),
+        ] {
+            assert_eq!(of(words), is, "{words:?}");
+        }
+    }
 
     #[test]
     fn programs_of_settings_are_known_by_their_names() {

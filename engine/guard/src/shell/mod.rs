@@ -14,6 +14,7 @@ mod label;
 mod output;
 mod pattern;
 mod quoted;
+mod tokens;
 mod walk;
 mod word;
 

@@ -148,7 +148,11 @@ fn carry(args: &[Value], text: &str, escapes: bool) -> Value {
     let mut value = Value::text(text);
     for arg in args {
         value.origin |= arg.origin;
-        let told = |n: &&Rc<str>| tells_of_environment(n) || n.starts_with(super::FROM_FILE);
+        let told = |n: &&Rc<str>| {
+            tells_of_environment(n)
+                || n.starts_with(super::FROM_FILE)
+                || matches!(&***n, crate::rules::TOKEN | crate::rules::SERVICE_TOKEN)
+        };
         value.names.extend(arg.names.iter().filter(told).take(MAX_FILES).cloned());
         if value.chain.is_empty() {
             value.chain.clone_from(&arg.chain);

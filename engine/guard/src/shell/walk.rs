@@ -436,7 +436,12 @@ impl Shell<'_, '_> {
             } else {
                 Value::text("")
             };
-            let whole = if content.as_text().is_some() { concat(&before, content) } else { content.clone() };
+            let mut whole =
+                if content.as_text().is_some() { concat(&before, content) } else { content.clone() };
+            let names = before.names.iter().chain(&content.names);
+            if let Some(token) = names.into_iter().find(|name| super::tokens::is_token(&Value::name(name))) {
+                whole.names.push(token.clone());
+            }
             self.files.insert(key(path).to_owned(), whole);
         }
         // `exec 3<FILE`, for `<&3` later.

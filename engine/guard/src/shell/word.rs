@@ -219,6 +219,16 @@ impl Shell<'_, '_> {
                 | "AWS_SESSION_TOKEN"
                 | "TWINE_PASSWORD"
                 | "SSH_PRIVATE_KEY" => Value::name(crate::rules::TOKEN),
+                "GITHUB_TOKEN"
+                | "GH_TOKEN"
+                | "GITLAB_TOKEN"
+                | "CI_JOB_TOKEN"
+                | "RELEASE_TOKEN"
+                | "ACTIONS_RUNTIME_TOKEN"
+                | "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
+                | "CARGO_REGISTRY_TOKEN"
+                | "PYPI_TOKEN"
+                | "DOCKER_PASSWORD" => Value::name(crate::rules::SERVICE_TOKEN),
                 _ => Value::default(),
             },
         }

@@ -5,6 +5,7 @@
 
 use super::Tree;
 use crate::decode;
+use crate::hosts::{Asked, Danger};
 use crate::report::StepKind;
 use crate::rules::Call;
 use crate::value::{Origin, Value, concat};
@@ -437,8 +438,8 @@ impl Tree<'_, '_, '_> {
         let args: Vec<Value> =
             nodes.into_iter().take(MAX_ITEMS).map(|node| self.go_value(node, depth + 1)).collect();
         let written = self.of(function);
-        // Conversions.
-        if matches!(written, "string" | "[]byte" | "[]rune") {
+        // Conversions, and folders as file systems.
+        if matches!(written, "string" | "[]byte" | "[]rune" | "http.Dir" | "os.DirFS" | "http.FS") {
             return args.into_iter().next().unwrap_or_default();
         }
         let name = self.name_of(function);
@@ -463,6 +464,9 @@ impl Tree<'_, '_, '_> {
                 return self.source(Origin::NET, &name, node);
             }
             "os.Environ" => return self.source(Origin::ENV, &name, node),
+            "os.Getenv" | "os.LookupEnv" if matches!(first, Some("HOME" | "USERPROFILE")) => {
+                return Value::text("~").with_origin(Origin::HOME);
+            }
             "os.Getenv" | "os.LookupEnv" => {
                 let is_secret = first.is_some_and(|variable| {
                     matches!(
@@ -567,8 +571,8 @@ impl Tree<'_, '_, '_> {
         Some(self.go_value(operand, 0))
     }
 
-    /// Reports a request of an address whose host a client of the program, or the caller of a tool, chooses, in a program
-    /// that never looks at hosts.
+    /// Reports a request of an address whose host a client of the program, or the caller of a tool, chooses, unless it is
+    /// checked where the address is requested, or where a function on its way is called.
     pub(super) fn go_requests(&mut self, name: &str, args: &[Value], node: Node<'_>) {
         let position = match name {
             "net/http.Get" | "net/http.Head" | "net/http.Post" | "net/http.PostForm" => 0,
@@ -578,8 +582,20 @@ impl Tree<'_, '_, '_> {
         };
         let given = args.get(position).filter(|value| value.origin.has(Origin::REQUEST));
         let open = given.filter(|value| crate::rules::is_open_address(value)).cloned();
-        if let Some(address) = open.filter(|_| !crate::rules::looks_at_hosts(self.text)) {
-            let at = (node.start_byte(), node.end_byte());
+        let Some(address) = open else { return };
+        let at = (node.start_byte(), node.end_byte());
+        let text = self.text;
+        let plain = self.plain.get_or_insert_with(|| {
+            let mut root = node;
+            while let Some(above) = root.parent() {
+                root = above;
+            }
+            super::plain::program(root, text)
+        });
+        let mut ways = address.passed().into_iter();
+        if !plain.is_checked(Asked { at, position: Some(position), danger: Danger::Host })
+            && !ways.any(|at| plain.is_checked(Asked { at, position: None, danger: Danger::Host }))
+        {
             self.cx.fact_with(Language::Go, "flow.address", at, &[address], 0);
         }
     }

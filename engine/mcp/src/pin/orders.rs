@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hotcell_guard::{Pack, Rule};
+use hotcell_guard::{Language, Pack, Rule};
 use regex::Regex;
 use serde_json::Value;
 
@@ -67,7 +67,9 @@ pub fn free_order_rules() {
 /// Patterns of the rules; `None` where one of them is of another form.
 fn patterns() -> Option<Vec<Regex>> {
     let pack = Pack::builtin().ok()?;
-    let about = |rule: &&Rule| rule.pattern.fact.iter().any(|fact| fact == FACT);
+    // Rules of a programming language ask where a text comes from, which is not in the text.
+    let about =
+        |rule: &&Rule| rule.language == Language::Text && rule.pattern.fact.iter().any(|fact| fact == FACT);
     let pattern = |rule: &Rule| match &rule.pattern.when[..] {
         [when] if rule.pattern.unless.is_empty() => Regex::new(when.matches.as_deref()?).ok(),
         _ => None,
