@@ -149,19 +149,19 @@ def _main():
             signal.pthread_kill(main_thread, signal.SIGINT)
 
         def run(self, number, code):
-            import ast
+            # `ast.parse` is this call of the compiler; its module would add its own imports to the first cell.
+            import _ast, linecache
             name = "<cell %d>" % number
-            import linecache
             linecache.cache[name] = (len(code), None, code.splitlines(True), name)
             try:
-                tree = ast.parse(code, name)
-                last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+                tree = compile(code, name, "exec", _ast.PyCF_ONLY_AST)
+                last = tree.body.pop() if tree.body and isinstance(tree.body[-1], _ast.Expr) else None
                 value = None
                 if tree.body:
-                    self.execute(compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
+                    self.execute(compile(tree, name, "exec", _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
                 if last is not None:
-                    whole = ast.Expression(last.value)
-                    value = self.execute(compile(whole, name, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
+                    whole = _ast.Expression(last.value)
+                    value = self.execute(compile(whole, name, "eval", _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
                 answer = {"status": "ok"}
                 if value is not None:
                     self.names["_"] = value
@@ -397,6 +397,9 @@ def _main():
     language = {"python": Python, "sql": Sql, "bash": Bash, "postgresql": postgresql}[kind]()
     threading.Thread(target=read, daemon=True).start()
     send({"op": "ready"})
+    if kind == "python":
+        # Modules of each cell: imported while the caller gets its answer, so that the first cell does not wait for them.
+        import _ast, linecache
     while True:
         try:
             cell = cells.get()
