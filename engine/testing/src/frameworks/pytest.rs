@@ -150,6 +150,7 @@ impl Framework for Pytest {
                 text: concat!(
                     include_str!("python/start.py"),
                     include_str!("python/events.py"),
+                    include_str!("python/ran.py"),
                     include_str!("python/pytest_driver.py")
                 ),
             }],

@@ -105,6 +105,64 @@ async fn hook_changing_result_does_not_pass() {
     assert_eq!(ran.case("test_a.py").status, Status::Errored, "{}", ran.told());
 }
 
+/// Whatever a project has run in place of a test's function, the test has not passed; what calls the function passes it on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pytest_test_whose_function_did_not_run_does_not_pass() {
+    let Some(venv) = with_pytest() else { return };
+    let good =
+        "import unittest\ndef test_a(): pass\nclass T(unittest.TestCase):\n    def test_a(self): pass\n";
+    // With the name of its argument, and if it stands in for functions, for cases of unittest, or both.
+    let of_items =
+        |body: &str| format!("def pytest_collection_modifyitems(items):\n    for item in items: {body}\n");
+    let of_item = |name: &str, body: &str| {
+        format!("import pytest\n@pytest.hookimpl(tryfirst=True)\ndef {name}:\n    {body}\n")
+    };
+    let class = |name: &str, what: &str| format!("import {name} as m\nm.{what}\n");
+    for (does, plain, case) in [
+        (of_items("item.obj = STAND"), true, true),
+        (of_item("pytest_runtest_setup(item)", "item.obj = STAND"), true, true),
+        (of_item("pytest_runtest_call(item)", "item.obj = STAND"), true, true),
+        (
+            class("_pytest.python", "Function.runtest = lambda self, o=m.Function.runtest: CALL(self.obj)"),
+            true,
+            false,
+        ),
+        (class("unittest", "TestCase._callTestMethod = lambda self, method: CALL(method)"), false, true),
+        (of_item("pytest_pyfunc_call(pyfuncitem)", "CALL(pyfuncitem.obj)\n    return True"), true, false),
+    ] {
+        for (honest, stand, call) in [
+            (false, "lambda *a: None", "(lambda f: None)"),
+            (true, "(lambda f: lambda *a: f(*a))(item.obj)", "(lambda f: f())"),
+        ] {
+            let hook = does.replace("STAND", stand).replace("CALL", call);
+            let ran = conftest(venv, &hook, good).await;
+            if honest {
+                ran.assert(Verdict::Passed, true, true);
+                assert_eq!(
+                    (ran.counts(), &ran.report.reason),
+                    ([2, 0, 0, 0, 0], &None),
+                    "{hook}: {}",
+                    ran.told()
+                );
+                continue;
+            }
+            ran.assert_not_passed();
+            for (id, replaced) in [("test_a.py::test_a", plain), ("test_a.py::T::test_a", case)] {
+                let case = ran.report.cases.iter().find(|case| case.id == id).unwrap();
+                let want = if replaced { Status::Failed } else { Status::Passed };
+                assert_eq!(case.status, want, "{hook}: {}", ran.told());
+                let message = case.message.as_deref().unwrap_or_default();
+                assert_eq!(
+                    message.starts_with("its function did not run"),
+                    replaced,
+                    "{hook}: {}",
+                    ran.told()
+                );
+            }
+        }
+    }
+}
+
 /// A hook that marks tests to fail hides their failures: of some this is told; a run of which all are marked never passes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tests_that_a_hook_expects_to_fail() {

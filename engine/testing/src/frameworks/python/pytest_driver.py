@@ -6,6 +6,7 @@ _PLUGIN = "hotcell_live"
 
 def _plugin(pytest, emit, clip, top, part, cover):
     """What pytest tells its plugins, passed on. In workers of pytest-xdist nothing of this is loaded."""
+    own = _codes_of.__code__.co_filename
     written = re.compile(r'^(?:E +File "|)([^\s":][^":]*)(?:", line |:)(\d+)(?=$|:|,)', re.M)
     inside = _inside
     worse = {"passed": 0, "skipped": 1, "failed": 2, "errored": 3}
@@ -92,6 +93,42 @@ def _plugin(pytest, emit, clip, top, part, cover):
         except Exception:
             pass  # then the final report contradicts what is told here, and the run is no result
 
+    begin, end = _make_watch()
+    codes_of = _codes_of
+    of_python = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+    of_pytest = tuple(os.path.dirname(os.path.abspath(sys.modules[name].__file__)) + os.sep for name in ("pytest", "_pytest"))
+    UNSEEN = ""  # nothing says that it ran, and nothing of the project's ran in its place
+
+    def changed(known):
+        """Code that a tool gave a function after it was found, in the same place."""
+        places = [(code.co_filename, code.co_firstlineno) for code in known[2]]
+        return [code for code in codes_of(known[1])
+                if code not in known[2] and (code.co_filename, code.co_firstlineno) in places]
+
+    def stand_in(item, known):
+        """What ran in place of a test's function, as a message; `UNSEEN` for a plugin that is installed."""
+        try:
+            case = getattr(item.parent, "obj", None)
+            of_case = isinstance(case, type) and hasattr(case, "_callTestMethod")
+            names = ("pytest_runtest_call",) if of_case else ("pytest_runtest_call", "pytest_pyfunc_call")
+            hooks = [one.function for name in names for one in getattr(item.ihook, name).get_hookimpls()]
+            runs = [type(item).runtest] + [getattr(case, name) for name in ("run", "__call__", "_callTestMethod") if of_case]
+            codes = [code for one in [item.obj] + runs + hooks for code in codes_of(one)[:1] if code not in known[2]]
+            plugin = False
+            for code in codes:
+                path = inside(code.co_filename, top)
+                if path is not None and code.co_filename != own:
+                    name = clip(code.co_name, 100)
+                    return "its function did not run: %s in %s:%d ran in its place" % (name, clip(path, 300), code.co_firstlineno)
+                file = os.path.abspath(code.co_filename)
+                of_python_alone = file.startswith(of_python) and "site-packages" not in file
+                plugin = plugin or not of_python_alone and not file.startswith(of_pytest) and code.co_filename != own
+            if plugin:
+                return UNSEEN
+        except Exception:
+            pass  # what it looks at may be the project's own
+        return "its function did not run, although pytest says that it passed"
+
     # Warnings about tests that pytest does not run, or does not check: what ends a thread, ends no test.
     unheeded = ("PytestCollectionWarning", "PytestReturnNotNoneWarning", "PytestUnhandledThreadExceptionWarning")
     config_of = []
@@ -114,6 +151,9 @@ def _plugin(pytest, emit, clip, top, part, cover):
             self.files = set()  # files of tests
             self.excused = []  # tests of these that failed
             self.warned = []  # what pytest says of tests that it does not run, or does not check
+            self.codes = {}  # of each item: the item, its function, and the code of that when it was found
+            self.unrun = {}  # tests whose function did not run when they were called, and what ran in its place
+            self.unseen = []  # tests that passed although nothing saw their function run
 
         def told(self, report):
             status = status_of(report)
@@ -134,6 +174,13 @@ def _plugin(pytest, emit, clip, top, part, cover):
             if status == "passed" and raised is not None and report.nodeid not in self.again:
                 one["status"] = "failed"
                 one["message"] = "it raised %s, and its report was changed to passed" % raised
+            unrun = self.unrun.pop(report.nodeid, None) if report.when == "call" else None
+            if status == "passed" and unrun is not None:
+                if unrun == UNSEEN:
+                    self.unseen.append(report.nodeid)
+                else:
+                    one["status"] = "failed"
+                    one["message"] = unrun
             if status == "skipped" and report.nodeid in self.marked and hasattr(report, "wasxfail"):
                 if len(self.marked) == self.all:
                     one["status"] = "failed"
@@ -249,7 +296,15 @@ def _plugin(pytest, emit, clip, top, part, cover):
 
         @pytest.hookimpl(hookwrapper=True, trylast=True)
         def pytest_runtest_call(self, item):
-            self.stepped(item, "call", (yield))
+            self.unrun.pop(item.nodeid, None)
+            known = self.codes.get(id(item))
+            watched = known is not None and begin(known[2] + changed(known))
+            outcome = yield
+            if watched:
+                ran = end()
+                if not ran and outcome.excinfo is None:
+                    self.unrun[item.nodeid] = UNSEEN if ran is None else stand_in(item, known)
+            self.stepped(item, "call", outcome)
 
         @pytest.hookimpl(hookwrapper=True, trylast=True)
         def pytest_runtest_teardown(self, item):
@@ -302,6 +357,9 @@ def _plugin(pytest, emit, clip, top, part, cover):
         def pytest_itemcollected(self, item):
             self.found.add(item.nodeid)
             self.files.add(str(getattr(item, "path", None) or item.fspath))
+            if begin is not None and isinstance(item, pytest.Function):
+                function = item.obj
+                self.codes[id(item)] = (item, function, codes_of(function))
             if item.get_closest_marker("xfail") is not None:
                 self.expected.add(item.nodeid)
 
@@ -325,6 +383,8 @@ def _plugin(pytest, emit, clip, top, part, cover):
             for heads, all in ((("test passed at a later attempt only: ", "tests passed at a later attempt only: "), self.late),
                                (("test failed, and a hook had marked it as one that is expected to fail: ",
                                  "tests failed, and a hook had marked them as ones that are expected to fail: "), self.excused),
+                               (("test passed, and its own function was not seen to run: ",
+                                 "tests passed, and their own functions were not seen to run: "), self.unseen),
                                (("test has no parameters and did not run: ", "tests have no parameters and did not run: "), self.empty),
                                (("warning of pytest: ", "warnings of pytest: "), self.warned)):
                 if all:
