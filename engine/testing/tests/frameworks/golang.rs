@@ -42,6 +42,48 @@ fn tests(imports: &[&str], functions: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn go_tests_that_testmain_runs_twice() {
+    let Some(prefix) = with_go() else { return };
+    let text = |test: &str| {
+        format!(
+            "var runs int\nfunc TestMain(m *testing.M) {{\n\tif code := m.Run(); code != 0 {{\n\t\tos.Exit(code)\n\t}}\n\truns++\n\tos.Exit(m.Run())\n}}\nfunc TestA(t *testing.T) {{ t.Run(\"s\", func(t *testing.T) {{ {test} }}) }}"
+        )
+    };
+    for (test, verdict, counts) in [
+        ("", Verdict::Passed, [2, 0, 0, 0, 0]),
+        ("if runs > 0 { t.Fatal() }", Verdict::Failed, [0, 2, 0, 0, 0]),
+    ] {
+        let ran = plain(&prefix, &[("a_test.go", &tests(&["os"], &text(test)))]).await;
+        ran.assert(verdict, true, true);
+        assert_eq!(ran.counts(), counts, "{test}: {}", ran.told());
+    }
+}
+
+/// Tests that `TestMain` leaves out by a flag are skipped, and told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn go_tests_that_testmain_leaves_out_by_a_flag() {
+    let Some(prefix) = with_go() else { return };
+    let main = |sets: &str| {
+        format!(
+            "func TestMain(m *testing.M) {{\n\tflag.Parse()\n\tflag.Set(\"test.run\", \"{sets}\")\n\tos.Exit(m.Run())\n}}\nfunc TestGood(t *testing.T) {{}}\nfunc TestBad(t *testing.T) {{ t.Fatal(\"bad\") }}"
+        )
+    };
+    for (sets, verdict, counts) in [
+        ("TestGood", Verdict::Passed, [1, 0, 0, 1, 0]),
+        ("TestNone", Verdict::Unusable, [0, 0, 0, 2, 0]),
+        ("Test", Verdict::Failed, [1, 1, 0, 0, 0]),
+    ] {
+        let ran = plain(&prefix, &[("a_test.go", &tests(&["flag", "os"], &main(sets)))]).await;
+        ran.assert(verdict, true, true);
+        assert_eq!(ran.counts(), counts, "{sets}: {}", ran.told());
+        if sets == "TestGood" {
+            let want = "1 test was left out by the test program itself: example.com/tally::TestBad";
+            assert_eq!(ran.report.reason.as_deref(), Some(want), "{}", ran.told());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn go_reports_each_test() {
     let Some(prefix) = with_go() else { return };
     let tally = "package tally\n\nfunc Add(a, b int) int { return a + b }\n";

@@ -10,6 +10,7 @@ use crate::event::{Ended, Event, EventReader, Runtime};
 use crate::frameworks::lines::Lines;
 use crate::frameworks::runner;
 use crate::text::clip;
+use hotcell_sandbox::text::counted;
 
 use super::reasons::{crash, ending, place, why};
 
@@ -17,6 +18,10 @@ use super::reasons::{crash, ending, place, why};
 const MAX_LINE_BYTES: usize = 256 << 10;
 /// Maximum number of events; further ones are not read.
 const MAX_EVENTS: usize = 1_000_000;
+/// Maximum number of tests named in a note.
+const MAX_NAMED: usize = 3;
+/// Message of a test that its program left out.
+const LEFT_OUT: &str = "its program did not start it, or did not say so, as where TestMain sets the flag test.run, test.skip or test.v; a test is left out by t.Skip";
 /// Maximum output of tests kept until their results are known, in bytes.
 const MAX_OUTPUT_BYTES: usize = 16 << 20;
 
@@ -88,6 +93,9 @@ struct State {
     events: usize,
     code: i64,
     reported: HashSet<String>,
+    /// Number of tests that good programs left out, and the first of them.
+    left_out: usize,
+    first_left_out: Vec<String>,
 }
 
 impl GoEvents {
@@ -202,7 +210,13 @@ impl State {
         match (line.test, line.action.as_str(), status) {
             (Some(test), "run", _) => {
                 package.begun = true;
-                if test.contains('/') {
+                // Once more where `TestMain` calls `m.Run` again.
+                let held = if package.started.contains(&test) { package.held.remove(&test) } else { None };
+                if let Some(last) = held.and_then(|held| held.last().copied()) {
+                    package.finish(&name, &test, last, &self.project, out);
+                }
+                let again = package.ended.remove(&test);
+                if test.contains('/') && !again {
                     self.listed += 1;
                 }
                 out.push(Event::Started(id(&name, &test), None, None));
@@ -264,6 +278,12 @@ impl State {
                 package.done = true;
                 package.take_held(&name, status, &self.project, out);
                 self.listed += package.take_printed(&name, status, out);
+                if status == Status::Passed {
+                    let left = package.take_left_out(&name, out);
+                    self.left_out += left.len();
+                    let room = MAX_NAMED.saturating_sub(self.first_left_out.len());
+                    self.first_left_out.extend(left.into_iter().take(room).map(|id| clip(&id, 200)));
+                }
                 if status == Status::Failed && !package.is_killed() {
                     package.take_open(&name, &self.project, out);
                 }
@@ -339,6 +359,19 @@ impl State {
         }
     }
 
+    /// Note about tests that programs left out.
+    fn note(&self) -> Option<String> {
+        let more = if self.left_out > self.first_left_out.len() { ", …" } else { "" };
+        let were = if self.left_out == 1 { "was" } else { "were" };
+        (self.left_out > 0).then(|| {
+            let tests = counted(self.left_out, "test");
+            format!(
+                "{tests} {were} left out by the test program itself: {}{more}",
+                self.first_left_out.join(", ")
+            )
+        })
+    }
+
     fn end(&mut self, out: &mut Vec<Event>) {
         // A package that did not come to its end has not passed.
         for (name, package) in self.packages.iter_mut().filter(|(_, package)| !package.done) {
@@ -364,7 +397,7 @@ impl State {
         }
         let any = !self.packages.is_empty() || !self.reported.is_empty();
         if any && self.packages.iter().all(|(name, p)| p.done || self.reported.contains(name)) {
-            out.push(Event::Finished(self.code, None));
+            out.push(Event::Finished(self.code, self.note()));
         }
     }
 }
@@ -443,6 +476,19 @@ impl Package {
                 out.push(Event::Group(ended(id(package, &test), status), 0));
             }
         }
+    }
+
+    /// Reports tests of a good program that it listed and never started, and returns their ids: `m.Run` runs fewer than it
+    /// lists where `TestMain` sets a flag such as `test.run` before.
+    fn take_left_out(&mut self, package: &str, out: &mut Vec<Event>) -> Vec<String> {
+        let is_left = |test: &&String| !self.started.contains(*test) && !self.ended.contains(*test);
+        let left: BTreeSet<String> =
+            self.listed.iter().filter(is_left).map(|test| id(package, test)).collect();
+        for id in &left {
+            let message = Some(LEFT_OUT.to_owned());
+            out.push(Event::Group(Ended { message, ..ended(id.clone(), Status::Skipped) }, 1));
+        }
+        left.into_iter().collect()
     }
 
     /// True when the program was killed, as by the kernel that lacks memory: no test says why.
