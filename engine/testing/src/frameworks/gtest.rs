@@ -29,6 +29,10 @@ const RUNNER: &str = "hotcell_gtest.sh";
 const REPORT: &str = "gtest.txt";
 /// Line of Google Test about a filter.
 const FILTER: &str = "Note: Google Test filter = ";
+/// Line of Google Test about a part of the tests (`GTEST_TOTAL_SHARDS`): `1 of 2.`
+const SHARD: &str = "Note: This is test shard ";
+/// Line of Google Test before each run of tests that are repeated: `1) . . .`
+const AGAIN: &str = "Repeating all tests (iteration ";
 
 /// Support for Google Test.
 #[derive(Debug)]
@@ -94,8 +98,12 @@ impl Framework for GoogleTest {
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
         let mut entries: Vec<Entry> = programs::never_started(live).collect();
         let programs = files.first().map_or(Ok(Vec::new()), |bytes| runner::parse(bytes))?;
-        // A program that ends abnormally has no report; one that reports success must have one.
-        let died = |ran: &&Ran| ran.file.is_none() && ran.end.as_ref().is_some_and(|(code, _)| *code != 0);
+        // A program that ends abnormally has no report; one that reports success must have one, unless it was seen to end early.
+        let early =
+            |ran: &Ran| live.position(&ran.program).is_some_and(|at| live.seen()[at].status.is_some());
+        let died = |ran: &&Ran| {
+            ran.file.is_none() && ran.end.as_ref().is_some_and(|(code, _)| *code != 0 || early(ran))
+        };
         let died: HashSet<&str> = programs.iter().filter(died).map(|ran| ran.program.as_str()).collect();
         entries.extend(programs::as_seen(live, &died));
         for ran in &programs {
@@ -140,12 +148,16 @@ fn of_program(ran: &Ran, live: &LiveLog, entries: &mut Vec<Entry>) -> Result<(),
             continue;
         }
         let id = format!("{}::{}.{}", ran.program, case.classname, case.name);
-        let stdout = live.position(&id).and_then(|at| live.seen()[at].details.clone());
+        let seen = live.position(&id).map(|at| &live.seen()[at]);
+        let stdout = seen.and_then(|seen| seen.details.clone());
+        // Of tests that a program repeats, its report has the last run only.
+        let before = seen.filter(|seen| seen.ends.len() > 1).and_then(|seen| seen.status);
+        let status = before.map_or(case.status, |before| before.max(case.status));
         let message =
             case.message.map(|text| native::without_place(&text).to_owned()).filter(|m| !m.is_empty());
         entries.push(Entry {
             id,
-            status: case.status,
+            status,
             duration_ms: case.duration_ms,
             file: case.file.map(|file| native::relative(&file).to_owned()),
             line: case.line,
@@ -163,6 +175,10 @@ fn of_program(ran: &Ran, live: &LiveLog, entries: &mut Vec<Entry>) -> Result<(),
 struct Lines {
     /// Suites of its tests, computed on first use.
     suites: OnceCell<HashSet<String>>,
+    /// Part of its tests that it runs, by its own words.
+    part: Option<String>,
+    /// Number of the current run of all tests, where the program repeats them; otherwise 0.
+    run: u32,
 }
 
 impl Lines {
@@ -182,11 +198,25 @@ impl Prints for Lines {
         // Google Test says so before the first test, unless the filter is `*`, as that of a run of all tests is.
         let head = running.whole && running.begun.is_empty() && running.note.is_none();
         if let Some(filter) = line.strip_prefix(FILTER).filter(|_| head) {
+            self.part = Some(format!("the tests of its filter {}", clip(filter, 200)));
             running.note = Some(format!(
                 "{} ran only the tests of a filter that it sets itself: {}",
                 clip(&running.program, 200),
                 clip(filter, 200)
             ));
+            return;
+        }
+        if let Some(shard) = line.strip_prefix(SHARD).filter(|_| running.begun.is_empty()) {
+            self.part = Some(format!("test shard {}", clip(shard.trim_end_matches('.'), 40)));
+            return;
+        }
+        // Between two runs of all tests, each test may begin once more.
+        if let Some(run) = line.strip_prefix(AGAIN).and_then(|rest| rest.split(')').next()?.parse().ok())
+            && running.open.is_none()
+            && self.run.checked_add(1) == Some(run)
+        {
+            self.run = run;
+            running.begun.clear();
             return;
         }
         if let Some(test) = line.strip_prefix("[ RUN      ] ").filter(|t| running.tests.contains_key(*t)) {
@@ -234,6 +264,7 @@ impl Prints for Lines {
         let Some(code) = code else { return };
         // An Environment that is skipped skips all tests, which Google Test reports as passed.
         if code == 0
+            && !running.cut
             && running.begun.is_empty()
             && running.said.lines().any(|line| line.ends_with(": Skipped"))
         {
@@ -253,12 +284,47 @@ impl Prints for Lines {
             }
             return;
         }
-        let undone = running.tests.keys().filter(|t| !Self::is_off(t)).any(|t| !running.begun.contains(t));
+        if self.run > 1 {
+            let note = format!(
+                "{} ran its tests {} times, as it sets itself",
+                clip(&running.program, 200),
+                self.run
+            );
+            running.note =
+                Some(running.note.take().map_or(note.clone(), |before| format!("{before}; {note}")));
+        }
+        let begun = |test: &&String| Self::is_off(test) || running.begun.contains(*test);
+        let mut left: Vec<String> = running.tests.keys().filter(|test| !begun(test)).cloned().collect();
+        // A program that came to its own end and says that it ran a part has left the others out.
+        if let Some(part) = self.part.as_deref().filter(|_| !running.cut) {
+            let message = Some(format!("it did not run: its program ran only {part}"));
+            for test in std::mem::take(&mut left) {
+                let skipped = programs::ended(running.id(&test), Status::Skipped);
+                out.push(Event::Group(Ended { message: message.clone(), ..skipped }, 1));
+            }
+        }
+        let undone = !left.is_empty();
+        let silent = code == 0 && undone && running.begun.is_empty() && !running.cut && self.run == 0;
+        if silent && running.note.is_none() {
+            running.note = Some(format!(
+                "{} printed no line of Google Test about its tests: its own printer, or the flag brief, replaces these, and without \
+                 them nothing tells what runs",
+                clip(&running.program, 200)
+            ));
+        }
         let open = running.open.take().is_some();
         // A failure of an Environment is outside of all tests.
         let outside = first(&running.said, &[": Failure"]);
-        if code != 0 && (!running.bad || open || undone && code != 1 || outside.0.is_some()) {
-            let more = if open || undone { " before all of its tests were done" } else { "" };
+        let early = open || undone && (running.cut || code != 0);
+        if code == 0 && early
+            || code != 0 && (!running.bad || open || undone && code != 1 || outside.0.is_some())
+        {
+            let exits = ": a test, or what it calls, ends the process, as by exit(0)";
+            let more = match (early, code) {
+                (true, 0) => format!(" before all of its tests were done{exits}"),
+                (true, _) => " before all of its tests were done".to_owned(),
+                (false, _) => String::new(),
+            };
             let (id, (words, at)) = (running.program.clone(), outside);
             let words = words.map(|words| format!(": {}", words.trim())).unwrap_or_default();
             running.group(id, (Some(format!("{}{more}{words}", runner::ending(code))), at), out);

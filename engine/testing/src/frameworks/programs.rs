@@ -20,6 +20,8 @@ const MAX_EVENTS: usize = 1_000_000;
 const MAX_NOTES: usize = 6;
 /// Word of the script behind the start of a program of which all tests are asked for.
 const WHOLE: &str = "all";
+/// Word of the script behind the exit code of a program that left no report of its own.
+const CUT: &str = "cut";
 
 /// A running program.
 #[derive(Debug, Default)]
@@ -38,7 +40,9 @@ pub struct Running {
     pub bad: bool,
     /// True when the script asked for all of its tests.
     pub whole: bool,
-    /// Note about tests that the program itself left out.
+    /// True when the program ended without a report of its own.
+    pub cut: bool,
+    /// Note about tests that the program itself left out or repeated.
     pub note: Option<String>,
     started: bool,
 }
@@ -236,7 +240,9 @@ impl<P: Prints> State<P> {
                 }
             }
             "end" if running.started => {
-                prints.end(&mut running, Some(mark.rest.parse().unwrap_or(-1)), out);
+                let (code, came) = mark.rest.split_once(' ').unwrap_or((mark.rest, ""));
+                running.cut = came == CUT;
+                prints.end(&mut running, Some(code.parse().unwrap_or(-1)), out);
                 if self.notes.len() < MAX_NOTES {
                     self.notes.extend(running.note);
                 }

@@ -217,6 +217,7 @@ async fn killed_gtest_program_leaves_observed_results() {
     for (does, limits, verdict) in [
         ("raise(SIGSEGV);", large(), Verdict::Unusable),
         ("_exit(0);", large(), Verdict::Unusable),
+        ("exit(0);", large(), Verdict::Unusable),
         ("exit(1);", large(), Verdict::Unusable),
         ("abort();", large(), Verdict::Unusable),
         ("kill(getppid(), 9); pause();", large(), Verdict::Unusable),
@@ -229,6 +230,51 @@ async fn killed_gtest_program_leaves_observed_results() {
         ran.assert_not_passed();
         assert_eq!(ran.case("A.First").status, Status::Passed, "{does}: {}", ran.told());
         assert_eq!(ran.case("A.Ends").status, Status::NotFinished, "{does}: {}", ran.told());
+        if does.ends_with("exit(0);") {
+            let reason = ran.report.reason.as_deref().unwrap_or_default();
+            let want = "a_test: the test program ended with exit code 0 before all of its tests were done: a test, or what it calls";
+            assert!(reason.starts_with(want), "{does}: {}", ran.told());
+        }
+    }
+}
+
+/// A program that repeats its tests, or runs a part of them, by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gtest_program_that_repeats_or_splits_its_tests() {
+    if !with_gtest() {
+        return;
+    }
+    let main = |sets: &str, test: &str| {
+        tests(&format!(
+            "TEST(A, Good) {{}}\nTEST(A, Other) {{ {test} }}\nint main(int count, char **words) {{\n  testing::InitGoogleTest(&count, words);\n  {sets}\n  return RUN_ALL_TESTS();\n}}"
+        ))
+    };
+    let repeats = "testing::GTEST_FLAG(repeat) = 3;";
+    let flaky = "static int n = 0; EXPECT_NE(++n, 2);";
+    let splits = "setenv(\"GTEST_TOTAL_SHARDS\", \"2\", 1); setenv(\"GTEST_SHARD_INDEX\", \"0\", 1);";
+    for (sets, test, verdict, counts, reason) in [
+        (
+            repeats,
+            "",
+            Verdict::Passed,
+            [2, 0, 0, 0, 0],
+            Some("a_test ran its tests 3 times, as it sets itself"),
+        ),
+        (
+            repeats,
+            flaky,
+            Verdict::Failed,
+            [1, 1, 0, 0, 0],
+            Some("a_test ran its tests 3 times, as it sets itself"),
+        ),
+        (splits, "FAIL();", Verdict::Passed, [1, 0, 0, 1, 0], None),
+    ] {
+        let ran = plain(&[("a_test.cc", &main(sets, test))]).await;
+        ran.assert(verdict, true, true);
+        assert_eq!(ran.counts(), counts, "{sets} {test}: {}", ran.told());
+        if reason.is_some() {
+            assert_eq!(ran.report.reason.as_deref(), reason, "{}", ran.told());
+        }
     }
 }
 

@@ -157,3 +157,51 @@ fn failing_gtest_environment_is_named() {
         assert_eq!(got, want, "{text}");
     }
 }
+
+/// Each run of all tests begins with a line of Google Test, between tests; elsewhere, or out of its order, it is text.
+#[test]
+fn repeated_gtest_run_is_followed() {
+    let run = |result: &str| format!("[ RUN      ] Cart.Adds\n{result} Cart.Adds (1 ms)\n");
+    let again = |number: u32| format!("\nRepeating all tests (iteration {number}) . . .\n\n");
+    let (good, bad) = (run("[       OK ]"), run("[  FAILED  ]"));
+    let note = |times: u32| Some(format!("a/cart ran its tests {times} times, as it sets itself"));
+    for (said, code, want, note, faults) in [
+        (format!("{}{good}{}{good}", again(1), again(2)), 0, Some(Status::Passed), note(2), false),
+        (format!("{}{bad}{}{good}", again(1), again(2)), 1, Some(Status::Failed), note(2), false),
+        (format!("{}{good}", again(1)), 0, Some(Status::Passed), None, false),
+        (format!("{good}{good}"), 0, Some(Status::Passed), None, true),
+        (format!("{}{good}{}{good}", again(1), again(3)), 0, Some(Status::Passed), None, true),
+        (format!("{good}{}{good}", again(2)), 0, Some(Status::Passed), None, true),
+    ] {
+        let live = followed(&format!("{}{said}{}", begun(&["Cart.Adds"]), done(code)));
+        assert_eq!((of(&live, "Cart.Adds").status, live.faults > 0), (want, faults), "{said}");
+        assert_eq!(live.finished, Some((i64::from(code), note)), "{said}");
+    }
+    let inside =
+        format!("{}[ RUN      ] Cart.Adds\n{}[       OK ] Cart.Adds (1 ms)\n{good}", again(1), again(2));
+    assert!(followed(&format!("{}{inside}{}", begun(&["Cart.Adds"]), done(0))).faults > 0);
+}
+
+/// A program that ends with 0 before its tests are done has failed; one that says that it runs a part has left the others out.
+#[test]
+fn gtest_program_that_ends_well_and_early() {
+    let run = "[ RUN      ] Cart.Adds\n";
+    let good = format!("{run}[       OK ] Cart.Adds (1 ms)\n");
+    let shard = "Note: This is test shard 1 of 2.\n";
+    let cut = done(0).replace("a/cart\t0", "a/cart\t0 cut");
+    let whole = done(0).replace("a/cart\t0", "a/cart\t0 whole");
+    let early = "the test program ended with exit code 0 before all of its tests were done: a test, or what it calls, ends the process, as by exit(0)";
+    for (said, end, program, other) in [
+        (run.to_owned(), &cut, Some(early), None),
+        (good.clone(), &cut, Some(early), None),
+        (format!("{shard}{good}"), &cut, Some(early), None),
+        (format!("{shard}{good}"), &whole, None, Some(Status::Skipped)),
+        (good.clone(), &whole, None, None),
+    ] {
+        let live = followed(&format!("{}{said}{end}", begun(&["Cart.Adds", "Cart.B"])));
+        let message = live.position("a/cart").and_then(|at| live.seen()[at].message.clone());
+        assert_eq!(message.as_deref(), program, "{said}{end}");
+        let left = live.position("a/cart::Cart.B").and_then(|at| live.seen()[at].status);
+        assert_eq!((left, live.faults), (other, 0), "{said}{end}");
+    }
+}

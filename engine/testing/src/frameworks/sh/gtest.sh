@@ -158,7 +158,7 @@ for file in $(programs "$where" | sed 's/ /\v/g'); do
         # Google Test names the body of each test in this way, mangled.
         elif [ "$filter" = '*' ] && grep -aq '_Test8TestBodyEv' "$file"; then
             bad=1
-            say broken "$program" "0 it holds tests and lists none: its main has to return RUN_ALL_TESTS()"
+            say broken "$program" "0 it holds tests and lists none: its main has to give its arguments to testing::InitGoogleTest, and to return RUN_ALL_TESTS()"
         fi
         continue
     fi
@@ -169,14 +169,18 @@ for file in $(programs "$where" | sed 's/ /\v/g'); do
     "$file" --gtest_output="xml:$build/xml" --gtest_color=no --gtest_filter="$filter" ${stop:+--gtest_fail_fast} </dev/null
     code=$?
     [ "$code" = 0 ] || bad=1
+    # Its own report is written by a program that comes to the end of its tests. One that ends before has failed, whatever its status.
+    came=cut
     if [ -f "$build/xml" ]; then
+        came=whole
         say file "$program" "$(wc -c <"$build/xml")" >>"$report"
         cat "$build/xml" >>"$report"
         echo >>"$report"
     fi
-    say end "$program" "$code" >>"$report"
+    [ "$came" = whole ] || bad=1
+    say end "$program" "$code $came" >>"$report"
     echo
-    say end "$program" "$code"
+    say end "$program" "$code $came"
     [ -z "$stop" ] || [ "$code" = 0 ] || break
 done
 # Of the project's own files: paths below it become relative, and only those are told.
