@@ -128,7 +128,7 @@ pub fn judge(
     let totals = Totals::of(&cases, outcome);
     let bad = cases.iter().filter(|c| !c.status.is_good()).count();
     if let Some(exit) = exit {
-        about_the_exit(exit, &cases, bad, missing, &mut doubts);
+        about_the_exit(exit, &cases, live, missing, &mut doubts);
     }
 
     let nothing = || none_found(asked.filter, if asked.part { 0 } else { live.left_out });
@@ -210,11 +210,16 @@ pub fn judge(
         let broke_off = missing && verdict == Verdict::Unusable && live.finished.is_none();
         (died || broke_off).then(|| last_words(framework, outcome)).flatten()
     };
+    let ended = match outcome.cause {
+        Cause::Exited if missing && verdict == Verdict::Unusable => ended_within(live, outcome),
+        _ => None,
+    };
     let stopped = live.finished.as_ref().and_then(|(_, stopped)| stopped.clone());
     let ran = !matches!(verdict, Verdict::NotInstalled | Verdict::Refused | Verdict::Quarantined);
     let cut = if verdict == Verdict::Unusable { cut(&cases) } else { Vec::new() };
     let reasons: Vec<String> = note
         .into_iter()
+        .chain(ended)
         .chain(stopped)
         .chain(focused(&cases))
         .chain(cut)
@@ -266,6 +271,18 @@ fn cut(cases: &[Case]) -> Vec<String> {
     let told =
         cut.filter_map(|case| Some(format!("{}: {}", clip(&case.id, 200), clip(&message(case)?, 300))));
     told.take(MAX_REASONS).collect()
+}
+
+/// End of the framework's own process while a test ran, which no report is of.
+fn ended_within(live: &LiveLog, outcome: &Outcome) -> Option<String> {
+    let code = outcome.exit_code.filter(|_| live.finished.is_none())?;
+    let mut open = live.seen().iter().filter(|seen| seen.open > 0);
+    let (first, more) = (open.next()?, open.count());
+    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    let id = clip(&first.id, 200);
+    Some(format!(
+        "the tests' process ended with exit code {code} while {id}{more} ran: the test, or what it calls, ends the process"
+    ))
 }
 
 /// The framework's explanation of its standard error.
@@ -414,18 +431,22 @@ fn silent<'a>(framework: &dyn Framework, asked: Asked<'a>, live: &LiveLog) -> Ve
 }
 
 /// Compares the exit code with the cases.
-fn about_the_exit(exit: ExitMeaning, cases: &[Case], bad: usize, missing: bool, doubts: &mut Doubts) {
+fn about_the_exit(exit: ExitMeaning, cases: &[Case], live: &LiveLog, missing: bool, doubts: &mut Doubts) {
+    let bad: Vec<&Case> = cases.iter().filter(|case| !case.status.is_good()).collect();
     match exit {
-        ExitMeaning::AllPassed if bad > 0 => {
-            doubts.inconsistent(format!(
-                "the exit code says that all passed, and {} did not",
-                counted(bad, "test")
-            ));
+        ExitMeaning::AllPassed if !bad.is_empty() => {
+            // An entry of a file, a program or a command counts no test.
+            let is_test = |case: &&&Case| live.position(&case.id).is_none_or(|at| live.seen()[at].started);
+            let what = match (bad.iter().filter(is_test).count(), bad.first()) {
+                (0, Some(first)) => clip(&first.id, 200),
+                (tests, _) => counted(tests, "test"),
+            };
+            doubts.inconsistent(format!("the exit code says that all passed, and {what} did not"));
         }
         ExitMeaning::AllPassed if missing => {
             doubts.inconsistent("the exit code says that all passed, and no report does".to_owned());
         }
-        ExitMeaning::SomeFailed if bad == 0 => {
+        ExitMeaning::SomeFailed if bad.is_empty() => {
             doubts.inconsistent(
                 "the framework's exit code says that something failed, and its report has no test that did: a threshold, or what \
                  failed beside the tests, is in its output (-v shows it)"

@@ -533,3 +533,28 @@ proptest! {
         prop_assert_eq!(judged.verdict == Verdict::Passed, all);
     }
 }
+
+/// Entries of files and programs are not counted as tests.
+#[test]
+fn contradicted_exit_code_counts_tests_alone() {
+    for (tests, group, want) in [
+        ("ff", false, "2 tests did not"),
+        ("ff", true, "2 tests did not"),
+        ("pf", true, "1 test did not"),
+        ("pp", true, "tests/a.rs did not"),
+    ] {
+        let mut log = live(tests);
+        let mut rows = report(tests).unwrap();
+        if group {
+            log.apply(&Event::Group(ended("tests/a.rs", Status::Errored), 0));
+            rows.entries.push(entry("tests/a.rs", Status::Errored));
+        }
+        log.apply(&Event::Finished(0, None));
+        let judged = judge(&Cargo, Asked::default(), Ok(rows), &log, &exited(0));
+        let reason = judged.reason.unwrap_or_default();
+        assert!(
+            reason.contains(&format!("the exit code says that all passed, and {want}")),
+            "{tests} {group}: {reason}"
+        );
+    }
+}
