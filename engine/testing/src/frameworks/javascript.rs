@@ -5,9 +5,11 @@
 //! | [`shell`] | a shell line -> its commands |
 //! | [`options`] | options of runners, and which of them hotcell sets itself |
 //! | [`script`] | the script `test` -> the commands that start tests, with all arguments and variables |
+//! | [`members`] | packages of a workspace -> what their own scripts start |
 //! | [`follow`] | the script for the driver of one framework, and notes on the rest |
 
 pub mod follow;
+pub mod members;
 pub mod options;
 pub mod script;
 pub mod shell;
@@ -43,6 +45,8 @@ pub struct Package {
     pub depends: Vec<String>,
     /// The packages of its workspace, by file, with their dependencies.
     pub members: Vec<(String, Vec<String>)>,
+    /// The packages of its workspace whose own script `test` starts a test runner.
+    pub tested: Vec<members::Member>,
 }
 
 impl Package {
@@ -53,8 +57,7 @@ impl Package {
         else {
             return Self::default();
         };
-        let is_workspace = !json["workspaces"].is_null()
-            || ["pnpm-workspace.yaml", "lerna.json"].iter().any(|file| project.has(file));
+        let is_workspace = members::is_workspace(&json, project);
         let members = project.files().iter().filter(|file| is_workspace && file.ends_with("/package.json"));
         let members = members
             .take(MAX_MEMBERS)
@@ -73,6 +76,7 @@ impl Package {
             jest: json["jest"].is_object(),
             depends,
             members: members.collect(),
+            tested: members::tested(&json, project),
         }
     }
 

@@ -411,3 +411,56 @@ fn compiled() {
         assert_eq!(locked.count(), if name == "go" { 0 } else { 3 });
     }
 }
+
+/// Members whose own scripts start another runner are not passed over, where the top's script says nothing of tests.
+#[test]
+fn members_with_other_runners_are_told() {
+    let top = r#"{"workspaces":["packages/*"]}"#;
+    let vitest = r#"{"scripts":{"test":"vitest run"},"devDependencies":{"vitest":"3"}}"#;
+    for (top, other, said) in [
+        (
+            top,
+            r#"{"scripts":{"test":"mocha"}}"#,
+            Some("member packages/b tests by mocha, which was not run: "),
+        ),
+        (top, r#"{"scripts":{"test":"playwright test"}}"#, Some("member packages/b tests by playwright")),
+        (top, r#"{"scripts":{"test":"npm run t","t":"jest"}}"#, Some("member packages/b tests by jest")),
+        (
+            r#"{"workspaces":{"packages":["packages/*"]}}"#,
+            r#"{"scripts":{"test":"ava"}}"#,
+            Some("packages/b tests by ava"),
+        ),
+        (top, r#"{"scripts":{"test":"vitest"}}"#, None),
+        (top, r#"{"scripts":{"test":"echo none"}}"#, None),
+        (top, "{}", None),
+        (r#"{"workspaces":["other/*"]}"#, r#"{"scripts":{"test":"mocha"}}"#, None),
+        ("{}", r#"{"scripts":{"test":"mocha"}}"#, None),
+        (
+            r#"{"workspaces":["packages/*"],"scripts":{"test":"vitest run"}}"#,
+            r#"{"scripts":{"test":"mocha"}}"#,
+            None,
+        ),
+    ] {
+        let files = [
+            ("package.json", top),
+            ("packages/a/package.json", vitest),
+            ("packages/a/a.test.ts", "import { test } from 'vitest';"),
+            ("packages/b/package.json", other),
+        ];
+        let project = Files::new(&files);
+        let vitest = framework("vitest").unwrap();
+        let detected = Selection { detected: true, ..Selection::default() };
+        let told = vitest.followed(&detected, &project);
+        assert_eq!(told.left.is_some(), said.is_some(), "{top} {other}");
+        assert!(told.left.is_none_or(|left| left.contains(said.unwrap())), "{top} {other}");
+        // Of a framework that the user names, and of a filter, nothing is left.
+        let named = vitest.followed(&Selection::default(), &project);
+        assert_eq!(
+            (named.left.is_some(), named.notes.len()),
+            (false, usize::from(said.is_some())),
+            "{top} {other}"
+        );
+        let filtered = Selection { filter: Some("a".to_owned()), ..detected };
+        assert_eq!(vitest.followed(&filtered, &project), Followed::default(), "{top} {other}");
+    }
+}

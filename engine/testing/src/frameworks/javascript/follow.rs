@@ -11,6 +11,7 @@ use super::shell::{Joiner, Word};
 use crate::framework::{Followed, Selection};
 use crate::project::Project;
 use crate::text::clip;
+use hotcell_sandbox::text::counted;
 
 /// Input for a framework's driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,11 +107,11 @@ pub fn words(words: &[Word]) -> Value {
 /// Parts of the script that a framework's run does not follow.
 #[must_use]
 pub fn followed(package: &Package, framework: &str, selection: &Selection) -> Followed {
-    let Some(plan) = &package.plan else { return Followed::default() };
+    let Some(plan) = &package.plan else { return beside(package, framework, selection) };
     let script = clip(&package.script, 200);
     let Some(own) = main(plan, framework) else {
         if is_harmless(&plan.steps) {
-            return Followed::default();
+            return beside(package, framework, selection);
         }
         let why = format!(
             "the script test of package.json (`{script}`) does not start {framework} as far as hotcell follows it"
@@ -134,6 +135,28 @@ pub fn followed(package: &Package, framework: &str, selection: &Selection) -> Fo
         });
     }
     Followed { notes, ..Followed::default() }
+}
+
+/// Members of a workspace that test by another runner than the one which runs from the top, where the top itself says nothing
+/// of tests. A filter selects among the tests of one framework.
+fn beside(package: &Package, framework: &str, selection: &Selection) -> Followed {
+    let other = |runners: &BTreeSet<&'static str>| runners.iter().copied().find(|name| *name != framework);
+    let mut others = package.tested.iter().filter_map(|one| Some((&one.folder, other(&one.runners)?)));
+    let Some((folder, name)) = others.next().filter(|_| selection.filter.is_none()) else {
+        return Followed::default();
+    };
+    let more = match others.count() {
+        0 => String::new(),
+        more => format!(", and {}", counted(more, "more member")),
+    };
+    let why = format!(
+        "the workspace's member {} tests by {name}, which was not run{more}: test the folder of each, or run `npm test --workspaces` as a command",
+        clip(folder, 200)
+    );
+    match selection.detected {
+        true => Followed { left: Some(why), ..Followed::default() },
+        false => Followed { notes: vec![why], ..Followed::default() },
+    }
 }
 
 /// Other commands of a plan that run tests.
