@@ -116,7 +116,8 @@ pub fn actors(
 
 /// Head of the log in the database.
 pub fn head(database: &Connection) -> rusqlite::Result<Option<Head>> {
-    let mut last = database.prepare("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")?;
+    // A step asks for it four times.
+    let mut last = database.prepare_cached("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")?;
     let mut rows = last.query_map([], |row| Ok(Head { seq: row.get(0)?, hash: row.get(1)? }))?;
     rows.next().transpose()
 }

@@ -1,9 +1,7 @@
 //! The history of runs: one SQLite table in the state folder, bounded, safe for many processes at once.
 //!
 //! A command that ends appends its run to a file ([`History::note`]), and the next process that opens the history moves it into the
-//! table. A service adds rows itself: WAL, one commit without a sync, and no checkpoint on closing. A commit that finds a long log runs a checkpoint. SQLite's automatic
-//! checkpoint does not work here: every new process reads the log again, does not know which part is in the
-//! database already, and never restarts the log.
+//! table. A service adds rows itself: WAL, one commit without a sync, and no checkpoint on closing.
 
 mod page;
 mod waiting;
@@ -28,9 +26,6 @@ pub const SCHEMA: &str = "hotcell.runs/1";
 const MAX_RUNS: i64 = 1000;
 /// Maximum size of each stream in a stored outcome, in bytes, so that the history stays below about 64 MiB.
 const MAX_STREAM_BYTES: usize = 32 * 1024;
-/// Size of the log, in bytes, that triggers a checkpoint. Opening the database reads the whole log, which
-/// takes about 0.3 ms for this size.
-const MAX_LOG_BYTES: u64 = 512 * 1024;
 
 /// A run in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -249,22 +244,8 @@ impl History {
                 self.database.execute("DELETE FROM runs WHERE seq <= ?1", [last - MAX_RUNS])
             })
         })
-        .map_err(|error| self.bad(error))?;
-        self.empty_long_log();
-        Ok(())
-    }
-
-    /// Checkpoints a long log. The row is safe already: if another process is in the way, the next one does
-    /// it.
-    fn empty_long_log(&self) {
-        let mut log = self.path.clone().into_os_string();
-        log.push("-wal");
-        if std::fs::metadata(log).is_ok_and(|m| m.len() > MAX_LOG_BYTES) {
-            let emptied = self.database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-            if let Err(error) = emptied {
-                tracing::debug!("the log of the history is long and cannot be emptied now: {error}");
-            }
-        }
+        .map_err(|error| self.bad(error))
+        .map(drop)
     }
 
     /// All runs, newest first.
@@ -455,20 +436,6 @@ mod tests {
         let rows = history.list().unwrap();
         assert_eq!(rows.len(), usize::try_from(MAX_RUNS).unwrap());
         assert_eq!(rows.last().unwrap().id, "000005");
-    }
-
-    #[test]
-    fn write_ahead_log_stays_short_across_processes() {
-        let (_dir, folder) = folder();
-        for n in 0..400 {
-            History::open(&folder)
-                .unwrap()
-                .add(&run(&format!("{n:06x}")), &outcome(&"x".repeat(3000)))
-                .unwrap();
-        }
-        let log = std::fs::metadata(folder.path().join("hotcell.db-wal")).unwrap().len();
-        assert!(log < 2 * MAX_LOG_BYTES, "{log}");
-        assert_eq!(History::open(&folder).unwrap().list().unwrap().len(), 400);
     }
 
     #[test]
