@@ -18,6 +18,7 @@ use hotcell_verbs::changes::{ChangePolicy, ViewReader};
 use hotcell_verbs::execute::Observer;
 use hotcell_workspace::{Folder, Kind, Stack};
 use prost::Message;
+use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
@@ -58,20 +59,29 @@ pub struct Performer {
 }
 
 impl Performer {
-    /// Runs the action of a lease; `stop` ends it. Returns the status of the lease, and the result if there is one.
+    /// Runs the action of a lease; `stop` ends it. Returns the status of the lease, the result if there is one, and the place of the action's files, which takes
+    /// time to remove.
     pub async fn perform(
         &self,
         payload: Option<&Any>,
         stop: &CancellationToken,
-    ) -> (rpc::Status, Option<ActionResult>) {
-        match self.attempt(payload, stop).await {
+    ) -> (rpc::Status, Option<ActionResult>, Option<TempDir>) {
+        let place = temporary::folder()
+            .map_err(|e| FleetError::host(format!("there is no place for an action: {e}")));
+        let place = match place {
+            Ok(place) => place,
+            Err(error) => return (status(verdict::of_error(&error), error.message), None, None),
+        };
+        let (status, result) = match self.attempt(&place, payload, stop).await {
             Ok((verdict, result)) => (status(verdict.code, verdict.message), result),
             Err(error) => (status(verdict::of_error(&error), error.message), None),
-        }
+        };
+        (status, result, Some(place))
     }
 
     async fn attempt(
         &self,
+        place: &TempDir,
         payload: Option<&Any>,
         stop: &CancellationToken,
     ) -> Result<(Verdict, Option<ActionResult>), FleetError> {
@@ -82,7 +92,6 @@ impl Performer {
             ..ExecutedActionMetadata::default()
         };
         let host = |what: &str, e: io::Error| FleetError::host(format!("{what}: {e}"));
-        let place = temporary::folder().map_err(|e| host("there is no place for an action", e))?;
         let root = place.path().join("root");
         let staging = place.path().join("outputs");
         let fetched = async {

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use bazel_remote_apis::build::bazel::remote::execution::v2::ActionResult;
 use bazel_remote_apis::google::rpc;
+use tempfile::TempDir;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
@@ -74,8 +76,12 @@ pub enum Event {
     Draining(usize),
 }
 
-/// Result of a task: lease, status, result.
-type Ended = (String, rpc::Status, Option<ActionResult>);
+/// Result of a task: lease, status, result, and the place of its files.
+type Ended = (String, rpc::Status, Option<ActionResult>, Place);
+/// Place of an action's files, and the permission to have one.
+type Place = (Option<TempDir>, Option<OwnedSemaphorePermit>);
+/// Maximum number of places for each slot: that of the action, and that of one before, which is removed meanwhile.
+const PLACES: usize = 2;
 
 struct Session<'a> {
     options: &'a WorkerOptions,
@@ -86,6 +92,9 @@ struct Session<'a> {
     held: BTreeMap<String, Held>,
     tokens: BTreeMap<String, CancellationToken>,
     tasks: JoinSet<Ended>,
+    places: Arc<Semaphore>,
+    /// Removals of the places of actions that have ended.
+    removals: JoinSet<()>,
     draining: bool,
 }
 
@@ -109,6 +118,8 @@ pub async fn work(
         held: BTreeMap::new(),
         tokens: BTreeMap::new(),
         tasks: JoinSet::new(),
+        places: Arc::new(Semaphore::new(options.jobs.saturating_mul(PLACES).min(Semaphore::MAX_PERMITS))),
+        removals: JoinSet::new(),
         draining: false,
     };
     let (mut drain, mut hurry) = (std::pin::pin!(drain), std::pin::pin!(hurry));
@@ -120,6 +131,7 @@ pub async fn work(
     loop {
         if session.draining && session.held.is_empty() && session.tasks.is_empty() {
             session.farewell().await;
+            while session.removals.join_next().await.is_some() {}
             return Ok(());
         }
         let sent: Vec<String> = session.held.keys().cloned().collect();
@@ -128,7 +140,8 @@ pub async fn work(
         let answer = tokio::select! {
             answer = call => answer,
             Some(ended) = session.tasks.join_next() => {
-                let (id, status, result) = ended.map_err(|e| FleetError::host(format!("an action's task: {e}")))?;
+                let (id, status, result, place) = ended.map_err(|e| FleetError::host(format!("an action's task: {e}")))?;
+                session.remove(place);
                 let exit_code = result.as_ref().map(|result| result.exit_code);
                 options.meter.ended(&id, Code::from(status.code), exit_code);
                 say(Event::Ended(id.clone(), result.is_some(), status.message.clone()));
@@ -159,15 +172,9 @@ pub async fn work(
                 }
                 options.meter.answered();
                 (heard, pause) = (Instant::now(), FIRST_PAUSE);
-                let changed = session.told(told, &sent, &performer, say);
+                let told = session.told(told, &sent, &performer, say);
                 let waited = asked.elapsed().saturating_sub(wait);
-                wait = if changed {
-                    Duration::ZERO
-                } else if waited >= MAX_INTERVAL {
-                    MIN_INTERVAL
-                } else {
-                    interval(session.lease)
-                };
+                wait = pause_after(told, waited, session.lease);
             }
             Err(status) if status.code() == Code::DeadlineExceeded && !session.name.is_empty() => {
                 wait = MIN_INTERVAL;
@@ -203,6 +210,32 @@ fn poll_timeout(lease: Duration, is_busy: bool) -> Duration {
 /// Length of a lease that ends at this time of the farm's clock, from which this machine's may differ by any amount: two seconds at least, an hour at most.
 fn lease(ends: i64, now: i64) -> Duration {
     Duration::from_secs(u64::try_from(ends.saturating_sub(now)).unwrap_or(0).clamp(2, 3600))
+}
+
+/// News of a farm's answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Told {
+    /// A lease was refused, which is to be reported.
+    refused: bool,
+    /// An action was started.
+    started: bool,
+    /// A result was taken by the farm.
+    taken: bool,
+    /// The worker has room for another action.
+    room: bool,
+}
+
+/// Pause before the next question, after an answer for which the server waited this long.
+fn pause_after(told: Told, waited: Duration, lease: Duration) -> Duration {
+    let Told { refused, started, taken, room } = told;
+    if refused || (room && (started || taken)) {
+        Duration::ZERO
+    } else if started || taken || waited >= MAX_INTERVAL {
+        // A full worker has no question: an action that ends at once is reported with its result, and not before.
+        MIN_INTERVAL
+    } else {
+        interval(lease)
+    }
 }
 
 /// Time until the next sign of life to a server that does not wait: a third of the lease, at most a second.
@@ -255,14 +288,14 @@ impl Session<'_> {
         })
     }
 
-    /// Applies the farm's answer; true when there is something to report.
+    /// Applies the farm's answer.
     fn told(
         &mut self,
         told: BotSession,
         sent: &[String],
         performer: &Arc<Performer>,
         say: &mut dyn FnMut(Event),
-    ) -> bool {
+    ) -> Told {
         if let Some(expires) = &told.expire_time {
             self.lease = lease(expires.seconds, now().seconds);
         }
@@ -280,7 +313,12 @@ impl Session<'_> {
             self.options.meter.taken_back();
             say(Event::TakenBack(id));
         }
-        let changed = !step.start.is_empty() || !step.refuse.is_empty();
+        let mut news = Told {
+            refused: !step.refuse.is_empty(),
+            started: !step.start.is_empty(),
+            taken: !step.forget.is_empty(),
+            room: false,
+        };
         for lease in step.refuse {
             let why = "this worker takes no more actions now";
             let done = Lease { status: Some(status(Code::Unavailable, why)), ..lease };
@@ -293,12 +331,26 @@ impl Session<'_> {
             say(Event::Started(id.clone()));
             let payload = lease.payload.clone();
             self.held.insert(id.clone(), Held::Running(lease));
+            let places = self.places.clone();
             self.tasks.spawn(async move {
-                let (status, result) = performer.perform(payload.as_ref(), &token).await;
-                (id, status, result)
+                let permit = places.acquire_owned().await.ok();
+                let (status, result, place) = performer.perform(payload.as_ref(), &token).await;
+                (id, status, result, (place, permit))
             });
         }
-        changed
+        news.room = !self.draining && self.tasks.len() < self.options.jobs;
+        news
+    }
+
+    /// Removes the place of an action that has ended, while its result goes to the farm.
+    fn remove(&mut self, (place, permit): Place) {
+        while self.removals.try_join_next().is_some() {}
+        if let Some(place) = place {
+            self.removals.spawn_blocking(move || {
+                drop(place);
+                drop(permit);
+            });
+        }
     }
 
     /// Takes the result of a task; one of a lease that was taken back is dropped.
@@ -344,6 +396,29 @@ mod tests {
             assert!(poll_timeout(lease, true) <= BUSY_POLL_TIMEOUT, "{seconds}");
         }
         assert_eq!(poll_timeout(DEFAULT_LEASE, false), POLL_TIMEOUT);
+    }
+
+    #[test]
+    fn results_are_followed_by_a_question_and_starts_of_a_full_worker_are_not() {
+        let lease = Duration::from_secs(10);
+        let (none, long) = (Duration::ZERO, Duration::from_secs(8));
+        let (old, free) = (Told::default(), Told { room: true, ..Told::default() });
+        for (told, waited, want) in [
+            (Told { taken: true, ..free }, none, none),
+            (Told { taken: true, ..old }, none, MIN_INTERVAL),
+            (Told { started: true, ..free }, none, none),
+            (Told { started: true, ..old }, none, MIN_INTERVAL),
+            (Told { started: true, taken: true, ..free }, none, none),
+            (Told { started: true, taken: true, ..old }, none, MIN_INTERVAL),
+            (Told { started: true, refused: true, ..old }, none, none),
+            (Told { refused: true, ..old }, long, none),
+            (free, none, MAX_INTERVAL),
+            (old, none, MAX_INTERVAL),
+            (free, long, MIN_INTERVAL),
+            (old, long, MIN_INTERVAL),
+        ] {
+            assert_eq!(pause_after(told, waited, lease), want, "{told:?} {waited:?}");
+        }
     }
 
     #[test]
