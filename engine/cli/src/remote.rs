@@ -8,6 +8,7 @@ use std::sync::Arc;
 use hotcell_config::Configuration;
 use hotcell_fleet::client::Progress;
 use hotcell_fleet::elsewhere::{Say, Sending, Wants};
+use hotcell_fleet::known::DIGESTS;
 use hotcell_fleet::{Elsewhere, Farm, action};
 use hotcell_report::RunReport;
 use hotcell_sandbox::policy::{Limits, Network, Stdin};
@@ -158,7 +159,8 @@ pub fn farm_of(
         Progress::Executing => notes::say("running"),
         Progress::Output(_) => {}
     });
-    Ok(Elsewhere::new(farm, sending, shows.then_some(say)))
+    let digests = state(common, configuration).path().ok().map(|state| state.join(DIGESTS));
+    Ok(Elsewhere::new(farm, sending, shows.then_some(say)).keeping(digests))
 }
 
 /// The farm of the configuration, for runs of a server's callers: each has the limits of its own policy.

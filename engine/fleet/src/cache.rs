@@ -66,13 +66,7 @@ impl Cache {
     /// # Errors
     /// When the folder cannot be made, or belongs to or can be written by another user.
     pub fn open(folder: &Path, most: u64) -> io::Result<Self> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let about = fs::symlink_metadata(folder)?;
-        if !about.is_dir() || about.uid() != nix::unistd::geteuid().as_raw() || about.mode() & 0o022 != 0 {
-            let why =
-                format!("{} has to be a folder of this user that others cannot write", folder.display());
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        }
+        make_private(folder)?;
         let cache = Self {
             folder: folder.to_owned(),
             most,
@@ -263,6 +257,20 @@ impl Cache {
         *self.filled.lock().unwrap_or_else(PoisonError::into_inner) = (stays, 0);
         Ok(())
     }
+}
+
+/// Makes a folder that only this user can enter, unless it exists.
+///
+/// # Errors
+/// When it cannot be made, or belongs to or can be written by another user.
+pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let about = fs::symlink_metadata(folder)?;
+    if !about.is_dir() || about.uid() != nix::unistd::geteuid().as_raw() || about.mode() & 0o022 != 0 {
+        let why = format!("{} has to be a folder of this user that others cannot write", folder.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(())
 }
 
 /// Copies everything, and tells its digest.

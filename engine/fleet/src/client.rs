@@ -17,7 +17,7 @@ use reapi::capabilities_client::CapabilitiesClient;
 use crate::address::Address;
 use crate::cas::{Blobs, Cas, Content};
 use crate::digest::Key;
-use crate::error::FleetError;
+use crate::error::{FleetError, Kind};
 pub use crate::execute::Progress;
 use crate::execute::{Asked, DEFAULT_QUEUE, cancel, execute};
 use crate::input::{Input, OwnFile};
@@ -188,7 +188,11 @@ async fn go(
     let (root, mut blobs) = input.with(&run.own)?;
     let (action, own) = messages(run, root);
     blobs.extend(own);
-    let (sent_blobs, sent_bytes) = cas.upload(&blobs, input.folder()).await?;
+    let sent = cas.upload(&blobs, input.folder()).await;
+    if sent.as_ref().is_err_and(|error| error.kind == Kind::Request) {
+        input.forget();
+    }
+    let (sent_blobs, sent_bytes) = sent?;
     drop(blobs);
     progress(Progress::Sent(sent_blobs, sent_bytes));
     let asked = Asked { action, cached: run.cached, queue: *queue, timeout: run.timeout };

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hotcell_report::RunReport;
 use hotcell_sandbox::home::{Held, Home};
@@ -61,6 +61,8 @@ pub struct Elsewhere {
     sending: Sending,
     /// Workspaces that were read.
     inputs: Mutex<HashMap<PathBuf, Arc<Input>>>,
+    /// Folder of digests of workspaces.
+    digests: Option<PathBuf>,
     say: Option<Say>,
 }
 
@@ -87,7 +89,13 @@ impl Elsewhere {
     /// Starts runs on this farm.
     #[must_use]
     pub fn new(farm: Farm, sending: Sending, say: Option<Say>) -> Self {
-        Self { farm, sending, inputs: Mutex::default(), say }
+        Self { farm, sending, inputs: Mutex::default(), digests: None, say }
+    }
+
+    /// Keeps the digests of workspaces in this folder, so that an unchanged file is not read at each run.
+    #[must_use]
+    pub fn keeping(self, digests: Option<PathBuf>) -> Self {
+        Self { digests, ..self }
     }
 
     fn input(&self, job: &Job) -> Result<Option<Arc<Input>>, FleetError> {
@@ -97,7 +105,8 @@ impl Elsewhere {
         if let Some(known) = inputs.get(workspace).filter(|_| self.sending.one_input) {
             return Ok(Some(known.clone()));
         }
-        let input = Arc::new(Input::read(Some(workspace), &job.layers)?);
+        let digests = self.digests.as_deref().map(|place| (place, SystemTime::now()));
+        let input = Arc::new(Input::read_again(Some(workspace), &job.layers, digests)?);
         if self.sending.one_input {
             inputs.insert(workspace.clone(), input.clone());
         }

@@ -30,7 +30,10 @@ pub struct Gathered {
     pub files: BTreeMap<PathBuf, Key>,
 }
 
-/// Makes messages of a folder of a view. `take` reads each file and returns its digest.
+/// Opens the file that is taken.
+pub type Open<'o> = dyn FnMut() -> io::Result<File> + 'o;
+
+/// Makes messages of a folder of a view. `take` returns the digest of each file, which it may open.
 ///
 /// # Errors
 /// [`FleetError`] of a wrong request: a name that is not UTF-8, a link out of the folder, a device, a bound that is
@@ -39,7 +42,7 @@ pub fn gather(
     view: &Stack<'_>,
     root: &Path,
     bounds: Bounds,
-    take: &mut dyn FnMut(&Path, File, &Node) -> io::Result<Key>,
+    take: &mut dyn FnMut(&Path, &Node, &mut Open<'_>) -> io::Result<Key>,
 ) -> Result<Gathered, FleetError> {
     let walked = view
         .walk(root, bounds.entries)
@@ -77,7 +80,7 @@ pub fn gather(
                         bounds.bytes
                     )));
                 }
-                let key = view.file(&path).and_then(|file| take(&path, file, &node)).map_err(unread)?;
+                let key = take(&path, &node, &mut || view.file(&path)).map_err(unread)?;
                 let is_executable = node.mode & 0o111 != 0;
                 parent.files.push(FileNode {
                     name,
@@ -146,7 +149,9 @@ mod tests {
     fn of(path: &Path) -> Result<Gathered, FleetError> {
         let folder = Folder::open(path).unwrap();
         let view = Stack::new([], &folder);
-        gather(&view, Path::new(""), Bounds::default(), &mut |_, file, node| Key::of_reader(file, node.bytes))
+        gather(&view, Path::new(""), Bounds::default(), &mut |_, node, open| {
+            Key::of_reader(open()?, node.bytes)
+        })
     }
 
     #[test]

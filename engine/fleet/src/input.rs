@@ -1,8 +1,10 @@
 //! The input of a run on a farm: a folder as it was when it was read, and hotcell's own files beside it.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bazel_remote_apis::build::bazel::remote::execution::v2::{Directory, DirectoryNode, FileNode};
 use hotcell_workspace::{Folder, Layer, Stack};
@@ -12,6 +14,7 @@ use crate::cas::{Blobs, Content};
 use crate::digest::Key;
 use crate::error::FleetError;
 use crate::gather::{Gathered, gather};
+use crate::known::{self, Counts, Known};
 use crate::tree::Bounds;
 
 /// Folder in the input root with hotcell's own files.
@@ -22,6 +25,9 @@ pub const OWN: &str = ".hotcell-farm";
 pub struct Input {
     gathered: Gathered,
     folder: Arc<Folder>,
+    /// File of the digests that were believed.
+    place: Option<PathBuf>,
+    counts: Counts,
 }
 
 /// A file of hotcell's own.
@@ -41,6 +47,18 @@ impl Input {
     /// # Errors
     /// [`FleetError`] of a wrong request: the folder cannot be read, or has what a farm cannot hold.
     pub fn read(folder: Option<&Path>, layers: &[PathBuf]) -> Result<Self, FleetError> {
+        Self::read_again(folder, layers, None)
+    }
+
+    /// Like [`Input::read`], with a folder of digests of earlier readings, and the present time. Files that are as they were are not read again.
+    ///
+    /// # Errors
+    /// As [`Input::read`].
+    pub fn read_again(
+        folder: Option<&Path>,
+        layers: &[PathBuf],
+        place: Option<(&Path, SystemTime)>,
+    ) -> Result<Self, FleetError> {
         let empty = tempfile::tempdir().map_err(|e| FleetError::host(format!("no temporary folder: {e}")))?;
         let path = folder.unwrap_or(empty.path());
         let open = |path: &Path| {
@@ -49,10 +67,36 @@ impl Input {
         let opened = open(path)?;
         let layers = layers.iter().map(|layer| open(layer)).collect::<Result<Vec<_>, _>>()?;
         let view = Stack::new(layers.iter().map(Layer::over), &opened);
-        let gathered = gather(&view, Path::new(""), Bounds::default(), &mut |_, file, node| {
-            Key::of_reader(file, node.bytes)
-        })?;
-        Ok(Self { gathered, folder: Arc::new(opened) })
+        let mut known = place.and_then(|(place, now)| Known::open(place, path, now));
+        let is_own = |layer: &Layer<'_>| std::ptr::eq(layer.folder, &raw const opened);
+        let of_folder = |path: &Path| {
+            let found = if layers.is_empty() { None } else { view.find(path)? };
+            Ok::<_, io::Error>(found.is_none_or(|(_, layer)| is_own(&layer)))
+        };
+        let gathered =
+            gather(&view, Path::new(""), Bounds::default(), &mut |path, node, open| match &mut known {
+                Some(known) if of_folder(path)? => known.digest(path, node, open),
+                _ => Key::of_reader(open()?, node.bytes),
+            })?;
+        let counts = known.as_ref().map_or_else(Counts::default, Known::counts);
+        let place = known.as_ref().map(|known| known.path().to_owned());
+        if let Some(known) = known {
+            known.save();
+        }
+        Ok(Self { gathered, folder: Arc::new(opened), place, counts })
+    }
+
+    /// Numbers of files whose digests were known and that were read, where digests are kept.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Forgets the digests of the folder: one of its files was not what its digest says.
+    pub fn forget(&self) {
+        if let Some(place) = &self.place {
+            known::forget(place);
+        }
     }
 
     /// The folder's files by path.

@@ -15,6 +15,8 @@
 //! | [`count`] | repeated fields of a message, counted before they take memory |
 //! | [`tree`] | `Directory` messages checked as hostile input: names, links, counts, depth |
 //! | [`gather`] | a view of a folder as `Directory` messages |
+//! | [`settled`] | whether the digest of a file that was read before may be believed |
+//! | [`known`] | such digests of a folder, kept between runs |
 //! | [`cas`] | the content-addressed storage: find, upload, read |
 //! | [`cache`] | blobs kept on the worker's disk |
 //! | [`mod@zstd`] | compressed blobs, decompressed within bounds |
@@ -58,6 +60,7 @@ mod execute;
 pub mod executor;
 pub mod gather;
 pub mod input;
+pub mod known;
 pub mod lay;
 pub mod leases;
 pub mod marks;
@@ -70,6 +73,7 @@ mod results;
 pub mod room;
 pub mod runner;
 pub mod runner_api;
+pub mod settled;
 pub mod status;
 pub mod tree;
 pub mod verdict;

@@ -345,8 +345,8 @@ impl Outputs {
                 Some((Kind::Folder, _)) => {
                     let mut staged = Blobs::new();
                     let bounds = Bounds { entries, bytes: room, ..self.bounds };
-                    let gathered = gather(view, path, bounds, &mut |_, file, _| {
-                        self.stage(file, &mut staged, &mut room)
+                    let gathered = gather(view, path, bounds, &mut |_, _, open| {
+                        self.stage(open()?, &mut staged, &mut room)
                     })?;
                     entries = entries.saturating_sub(gathered.files.len() + gathered.messages.len());
                     blobs.extend(staged);

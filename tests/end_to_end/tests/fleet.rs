@@ -59,6 +59,39 @@ fn runs_come_back_with_output_status_and_files() {
     });
 }
 
+/// A file whose times are older than forty seconds is not read again for the next run, until it changes.
+#[test]
+fn workspaces_are_sent_as_they_are_after_every_change() {
+    let user = User::me();
+    let farm = TestFarm::start(Rules::default());
+    let far = farm.address.as_str();
+    user.make_folder("work/p");
+    user.write("work/p/in.txt", "first\n");
+    user.write("work/p/same.txt", "stays\n");
+    let cat = |want: &str| {
+        let sent = run(&user, far, &["--workspace", "p", "--json"], "cat in.txt same.txt").code(0).json();
+        assert_eq!(sent["stdout"]["text"], format!("{want}stays\n"), "{sent:#}");
+        sent["remote"]["sent_blobs"].clone()
+    };
+    cat("first\n");
+    std::thread::sleep(Duration::from_secs(42));
+    // The first of these keeps the digests, where the file system notes changes, and the second believes them.
+    cat("first\n");
+    assert_eq!(cat("first\n"), 0);
+    let path = user.path("work/p/in.txt");
+    let old = std::fs::metadata(&path).and_then(|about| about.modified()).unwrap();
+    let back =
+        || std::fs::File::options().write(true).open(&path).and_then(|file| file.set_modified(old)).unwrap();
+    user.write("work/p/in.txt", "other\n");
+    back();
+    cat("other\n");
+    user.write("work/p/next", "third\n");
+    std::fs::rename(user.path("work/p/next"), &path).unwrap();
+    back();
+    cat("third\n");
+    cat("third\n");
+}
+
 #[test]
 fn farm_caches_results_only_on_demand() {
     let user = User::me();

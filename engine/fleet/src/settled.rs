@@ -1,0 +1,173 @@
+//! Whether the digest of a file that was read before may be believed. Pure.
+//!
+//! The kernel notes the time of a change in `ctime`, which no program sets. It does so late or roughly in three cases, so that a digest is kept only
+//! when the file's times were old enough as it was read:
+//!
+//! - Clocks of file systems are coarse, up to 2 s: a second change within a tick has the time of the first.
+//! - A change through a shared mapping is noted at the first write after the page was written to the disk, and not again before. The kernel
+//!   writes pages that are 30 s old, and looks every 5 s (`vm.dirty_expire_centisecs`, `vm.dirty_writeback_centisecs`).
+//! - One call of `write(2)` is noted when it begins, and may last, because the kernel slows a writer down to the disk's speed.
+//!
+//! Git has the first of these rules for its index ("racily clean" entries, `Documentation/technical/racy-git.adoc`).
+
+use std::time::Duration;
+
+/// Minimum age of a file's times: the kernel's 35 s for mappings, and a coarse clock.
+const SETTLED: Duration = Duration::from_secs(40);
+/// Speed of the slowest disk, in bytes a second: for a call of `write(2)` that is still writing.
+const SLOWEST: u64 = 1 << 20;
+
+/// A moment: seconds and nanoseconds since 1970.
+pub type Moment = (i64, i64);
+
+/// A file as the kernel describes it. Two equal ones of a moment that is [`is_settled`] have equal content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Device of the file system.
+    pub device: u64,
+    /// Number in the file system.
+    pub inode: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// `mtime`.
+    pub modified: Moment,
+    /// `ctime`.
+    pub changed: Moment,
+}
+
+/// True when a file that was read after `now`, and was the same before and after, has had all its changes noted: from then on, any change is seen.
+#[must_use]
+pub fn is_settled(before: &Seen, after: &Seen, now: Moment) -> bool {
+    let writing = i64::try_from(before.bytes / SLOWEST).unwrap_or(i64::MAX);
+    let age = writing.saturating_add(i64::try_from(SETTLED.as_secs()).unwrap_or(i64::MAX));
+    let is_old = |moment: Moment| (moment.0.saturating_add(age), moment.1) < now;
+    before == after && is_old(before.modified) && is_old(before.changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn moment(nanos: i64) -> Moment {
+        (nanos.div_euclid(SECOND), nanos.rem_euclid(SECOND))
+    }
+
+    fn seen(modified: i64, changed: i64) -> Seen {
+        Seen { device: 1, inode: 2, bytes: 3, modified: moment(modified), changed: moment(changed) }
+    }
+
+    #[test]
+    fn files_are_settled_when_their_times_are_old() {
+        let (now, old) = (100 * SECOND, 59 * SECOND);
+        type Change = fn(&mut Seen);
+        let same: Change = |_| {};
+        for (before, change, settled) in [
+            (seen(old, old), same, true),
+            (seen(0, 0), same, true),
+            (seen(old, 60 * SECOND), same, false),
+            (seen(60 * SECOND, old), same, false),
+            (seen(old, now), same, false),
+            (seen(old, now + 1), same, false),
+            // A time of the future, which a program may set.
+            (seen(now * 9, old), same, false),
+            (seen(i64::MAX, old), same, false),
+            (seen(i64::MIN, old), same, true),
+            (seen(old, old), |after| after.device += 1, false),
+            (seen(old, old), |after| after.inode += 1, false),
+            (seen(old, old), |after| after.bytes += 1, false),
+            (seen(old, old), |after| after.modified.1 += 1, false),
+            (seen(old, old), |after| after.changed.1 += 1, false),
+        ] {
+            let mut after = before;
+            change(&mut after);
+            assert_eq!(is_settled(&before, &after, moment(now)), settled, "{before:?} {after:?}");
+        }
+        let large = |bytes| Seen { bytes, ..seen(old, old) };
+        assert!(is_settled(&large(1 << 19), &large(1 << 19), moment(now)));
+        assert!(!is_settled(&large(2 << 20), &large(2 << 20), moment(now)));
+    }
+
+    /// A change of a file.
+    #[derive(Clone, Copy, Debug)]
+    enum Act {
+        /// Time passes.
+        Nothing,
+        /// New bytes, of the size of before.
+        Write,
+        /// New bytes through a mapping.
+        Map,
+        /// The time of the last change is set to any.
+        SetTime(i64),
+        /// Another file takes the name, with the number of the old one or another that was used before.
+        Replace(bool),
+    }
+
+    fn acts() -> impl Strategy<Value = Act> {
+        prop_oneof![
+            Just(Act::Nothing),
+            Just(Act::Write),
+            Just(Act::Map),
+            (0..4000_i64).prop_map(|second| Act::SetTime(second * SECOND / 2)),
+            any::<bool>().prop_map(Act::Replace),
+        ]
+    }
+
+    /// Between a nanosecond and a minute.
+    fn pauses() -> impl Strategy<Value = i64> {
+        (prop::sample::select(vec![1, 50_000_000, SECOND]), 1..60_i64)
+            .prop_map(|(scale, count)| count * scale)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        /// A kernel with a clock of any coarseness up to 2 s, which writes dirty pages 35 s after the first change: a digest that is kept is that of the file
+        /// whenever the file looks the same.
+        #[test]
+        fn changed_files_are_never_believed_unchanged(
+            tick in prop::sample::select(vec![1, 4_000_000, 10_000_000, SECOND, 2 * SECOND]),
+            steps in prop::collection::vec((acts(), pauses()), 1..12),
+        ) {
+            let coarse = |time: i64| time / tick * tick;
+            let mut time = 1000 * SECOND;
+            let mut file = seen(coarse(time), coarse(time));
+            let (mut content, mut dirty_until) = (0, 0);
+            let mut kept: Vec<(Seen, usize)> = Vec::new();
+            for (act, pause) in steps {
+                time += pause;
+                if is_settled(&file, &file, moment(time)) {
+                    kept.push((file, content));
+                }
+                match act {
+                    Act::Nothing => {}
+                    Act::Write => {
+                        content += 1;
+                        (file.modified, file.changed) = (moment(coarse(time)), moment(coarse(time)));
+                    }
+                    Act::Map => {
+                        content += 1;
+                        if time >= dirty_until {
+                            dirty_until = time + 35 * SECOND;
+                            (file.modified, file.changed) = (moment(coarse(time)), moment(coarse(time)));
+                        }
+                    }
+                    Act::SetTime(to) => (file.modified, file.changed) = (moment(to), moment(coarse(time))),
+                    // A copy with its time.
+                    Act::Replace(again) => {
+                        content += 1;
+                        dirty_until = 0;
+                        file.inode ^= u64::from(!again);
+                        file.changed = moment(coarse(time));
+                    }
+                }
+                for (known, was) in &kept {
+                    prop_assert!(known != &file || *was == content, "{act:?} was not seen: {file:?}");
+                }
+            }
+        }
+    }
+}
