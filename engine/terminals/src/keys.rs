@@ -44,9 +44,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// A sentence with the nearest name.
 pub fn bytes(name: &str, application: bool) -> Result<Vec<u8>, String> {
     let name = name.trim().to_ascii_lowercase().replace('+', "-");
-    let name = match (name.as_str(), name.strip_prefix("c-")) {
+    // Other spellings of control keys: those of Emacs, of manual pages, and of terminals.
+    let of_control = ["c-", "control-", "^"].iter().find_map(|before| name.strip_prefix(before));
+    let name = match (name.as_str(), of_control.filter(|letter| !letter.is_empty())) {
         ("pgup" | "pageup" | "page-up", _) => "page_up".to_owned(),
         ("pgdn" | "pagedown" | "page-down", _) => "page_down".to_owned(),
+        ("return", _) => "enter".to_owned(),
         (_, Some(letter)) => format!("ctrl-{letter}"),
         _ => name.clone(),
     };
@@ -70,7 +73,16 @@ pub fn bytes(name: &str, application: bool) -> Result<Vec<u8>, String> {
             "there is no key {shown:?}: letters go into text, and keys takes names such as enter, up and ctrl-c"
         ));
     }
-    let near = likely(&name, names()).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+    // A letter may be meant with ctrl or alt.
+    let with_letter: Vec<String> = match name.rsplit_once('-') {
+        Some((_, letter)) if letter.chars().count() == 1 => {
+            ["ctrl", "alt"].map(|held| format!("{held}-{letter}")).to_vec()
+        }
+        _ => Vec::new(),
+    };
+    let usual = names().map(|name| -> &str { name });
+    let near = likely(&name, with_letter.iter().map(String::as_str).chain(usual));
+    let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
     let all: Vec<_> = names().filter(|name| *name != "esc").collect();
     Err(format!(
         "there is no key {shown:?}; {near}there are {}, ctrl-a and alt-a with any letter",
@@ -95,6 +107,10 @@ mod tests {
             ("Up", "\x1b[A"),
             ("ctrl-c", "\x03"),
             ("C-d", "\x04"),
+            ("^C", "\x03"),
+            ("Control-C", "\x03"),
+            ("^[", "\x1b"),
+            ("Return", "\r"),
             ("ctrl+\\", "\x1c"),
             ("ctrl-[", "\x1b"),
             ("ctrl-space", "\0"),
@@ -110,6 +126,9 @@ mod tests {
         }
         for (name, says) in [
             ("entr", "did you mean enter?"),
+            ("ctl-c", "did you mean ctrl-c?"),
+            ("atl-x", "did you mean alt-x?"),
+            ("^", "letters go into text"),
             ("", "there are"),
             ("ctrl-", "ctrl-a"),
             ("ctrl-ab", "no key"),
