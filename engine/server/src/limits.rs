@@ -23,7 +23,7 @@ pub struct AskedLimits {
     pub memory_mib: Option<u64>,
     /// Processes and threads. Further ones cannot be started.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub processes: Option<u32>,
+    pub processes: Option<u64>,
     /// Data written to files, in MiB. More cannot be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_mib: Option<u64>,
@@ -63,8 +63,8 @@ impl AskedLimits {
             }
         }
         if let Some(asked) = self.processes.filter(|asked| *asked != 0) {
-            count("limits.processes", asked.into(), operator.processes.into())?;
-            limits.processes = asked;
+            let asked = count("limits.processes", asked, operator.processes.into())?;
+            limits.processes = u32::try_from(asked).unwrap_or(operator.processes);
         }
         Ok(limits)
     }
@@ -131,6 +131,8 @@ mod tests {
             ("limits.memory_mib", "1 to 512", |a| a.memory_mib = Some(513)),
             ("limits.memory_mib", "1 to 512", |a| a.memory_mib = Some(u64::MAX)),
             ("limits.processes", "1 to 64", |a| a.processes = Some(65)),
+            ("limits.processes", "1 to 64", |a| a.processes = Some(1 << 32)),
+            ("limits.processes", "1 to 64", |a| a.processes = Some(u64::MAX)),
             ("limits.disk_mib", "1 to 256", |a| a.disk_mib = Some(257)),
             ("limits.output_mib", "1 to 64", |a| a.output_mib = Some(65)),
         ] {
