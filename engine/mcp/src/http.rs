@@ -32,9 +32,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::priming_events::Unprimed;
+use crate::server::REVISIONS;
 use crate::unread::{self, Unread};
 use crate::wait::Closed;
-use crate::{Combined, MAX_MESSAGE_BYTES, Server, media_ranges, priming_events};
+use crate::{Combined, MAX_MESSAGE_BYTES, Server, media_ranges, methods, priming_events};
 
 use sessions::{InUse, OpenIds, Session, forgotten};
 
@@ -305,6 +306,11 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
                 if let Err(unread) = unread::check(&body) {
                     return refused(&unread);
                 }
+                if in_use.is_some()
+                    && let Some(unread) = unread::listens_in_session(&body)
+                {
+                    return refused(&unread);
+                }
                 if let (Some(session), Some(id)) = (&mut in_use, unread::request_id(&body))
                     && !session.take(&id).await
                 {
@@ -325,6 +331,9 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     let (posts, deletes) = (request.method() == Method::POST, request.method() == Method::DELETE);
     let revision = request.headers().get(REVISION).and_then(|r| r.to_str().ok());
     let knows_priming = priming_events::knows(revision, &text);
+    // A revision that is not spoken has an error of its own.
+    let is_spoken = revision.is_none_or(|said| REVISIONS.iter().any(|spoken| spoken.as_str() == said));
+    let lacks_session = session.is_none() && is_spoken;
     let closed = CancellationToken::new();
     // Active while the response is in progress; dropped when the client disconnects.
     let guard = closed.clone().drop_guard();
@@ -342,6 +351,15 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
             && let Err(unread) = unread::read(&text)
         {
             response = refused(&unread);
+        } else if posts
+            && status == StatusCode::BAD_REQUEST
+            && lacks_session
+            && let Some(unread) = unread::without_session(&text)
+        {
+            response = refused(&unread);
+        }
+        if posts && status == StatusCode::NOT_FOUND {
+            response = worded(response).await;
         }
         // The session is already closed at this point, and clients complain about a 202.
         if deletes && response.status() == StatusCode::ACCEPTED {
@@ -368,6 +386,28 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
             Err(_) => refuse(StatusCode::SERVICE_UNAVAILABLE, "The server ends.\n"),
         },
     }
+}
+
+/// Maximum size of an error that is put in words, in bytes; the library's own are shorter.
+const MAX_ERROR_BYTES: usize = 16 * 1024;
+
+/// The response to a method of another revision, in words. Errors have their whole length in a header, so that none is cut.
+async fn worded(response: Response) -> Response {
+    let length =
+        response.headers().get(header::CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse::<usize>().ok());
+    let length = length.or_else(|| http_body::Body::size_hint(response.body()).exact()?.try_into().ok());
+    if length.is_none_or(|length| length > MAX_ERROR_BYTES) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let Ok(text) = axum::body::to_bytes(body, MAX_ERROR_BYTES).await else {
+        return Response::from_parts(parts, Body::empty());
+    };
+    let Some(worded) = methods::answer_in_words(&text) else {
+        return Response::from_parts(parts, Body::from(text));
+    };
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(parts, Body::from(worded))
 }
 
 /// A length in KiB, the unit of the semaphore.
@@ -493,6 +533,28 @@ mod tests {
                 (is_told, is_told),
                 "{method} {path}: {status}"
             );
+        }
+    }
+
+    #[tokio::test]
+    async fn error_about_another_revision_is_put_in_words() {
+        let error = |message: &str| {
+            json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32601, "message": message } }).to_string()
+        };
+        for (body, want) in [
+            (error("ping"), "the method \\\"ping\\\" is not of the revision"),
+            (error("there is no method \"x\""), "there is no method"),
+            ("There is no such session.\n".to_owned(), "There is no such session.\n"),
+            ("x".repeat(MAX_ERROR_BYTES + 1), "xx"),
+            (String::new(), ""),
+        ] {
+            let length = body.len();
+            let response = (StatusCode::NOT_FOUND, body).into_response();
+            let worded = worded(response).await;
+            assert_eq!(worded.status(), StatusCode::NOT_FOUND);
+            let text = axum::body::to_bytes(worded.into_body(), 1 << 20).await.unwrap();
+            let text = String::from_utf8(text.to_vec()).unwrap();
+            assert!(text.contains(want) && text.len() >= length, "{text}");
         }
     }
 

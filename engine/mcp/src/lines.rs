@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hotcell_sandbox::lines::LineBuffer;
-use rmcp::model::{ClientNotification, ClientRequest, ErrorData, GetMeta, RequestId};
+use rmcp::model::{ClientNotification, ClientRequest, ErrorData, GetMeta, ProtocolVersion, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::{RoleServer, model::JsonRpcMessage};
@@ -18,7 +18,8 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::methods::in_words;
+use crate::methods::{self, in_words};
+use crate::server::REVISIONS;
 use crate::unread::{self, Unread};
 
 /// Maximum number of answers waiting for a client that does not read; further lines are read only when it
@@ -105,6 +106,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         if let JsonRpcMessage::Request(request) = &message {
             let error = if self.open.len() >= MAX_REQUESTS {
                 ErrorData::internal_error(format!("{MAX_REQUESTS} requests are open; wait for answers"), None)
+            } else if !self.has_begun && methods::comes_too_early(&request.request) {
+                methods::not_begun()
             } else if !self.open.insert(request.id.clone()) {
                 ErrorData::invalid_request("a request of this id is open; each has an id of its own", None)
             } else {
@@ -128,12 +131,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
     }
 }
 
-/// True for a request with which a client begins: `initialize`, or one that says its revision itself. `ping` and `server/discover` may come before.
+/// True for a request with which a client begins: `initialize`, or one that says itself all that the protocol's library waits for. `ping` and
+/// `server/discover` may come before.
 fn begins(request: &ClientRequest) -> bool {
     match request {
         ClientRequest::InitializeRequest(_) => true,
         ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
-        other => other.get_meta().protocol_version().is_some(),
+        other => {
+            let meta = other.get_meta();
+            meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty()
+                && meta.protocol_version().is_some_and(|version| REVISIONS.contains(&version))
+        }
     }
 }
 
@@ -261,7 +269,16 @@ mod tests {
     async fn nothing_but_requests_passes_before_a_client_has_begun() {
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         let hello = r#"{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"f","version":"1"}}}"#;
-        let list = r#"{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let says = |revision: &str, capabilities: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"{revision}"{capabilities}}}}}}}"#
+            )
+        };
+        let capabilities = r#","io.modelcontextprotocol/clientCapabilities":{}"#;
+        let list = &*says("2026-07-28", capabilities);
+        // The library answers these, and waits on.
+        let partial = &*says("2026-07-28", "").replace("\"id\":3", "\"id\":5");
+        let unknown = &*says("1999-01-01", capabilities);
         let early = r#"{"jsonrpc":"2.0","id":4,"method":"tools/list"}"#;
         let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
         let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
@@ -269,7 +286,8 @@ mod tests {
         for (said, want) in [
             (vec![ready, cancel, answer, ping], "r"),
             (vec![ready, ping, ready, hello, ready, answer], "rrna"),
-            (vec![cancel, early, ready, list, cancel], "rrn"),
+            (vec![cancel, early, ready, list, cancel], "rn"),
+            (vec![partial, ready, unknown, cancel], "rr"),
         ] {
             let (mut client, server) = tokio::io::duplex(1 << 16);
             let (input, output) = tokio::io::split(server);

@@ -1,7 +1,7 @@
 //! Methods of the protocol that are served, and their parameters: errors for others name the part that is wrong. Pure.
 
 use hotcell_sandbox::layer::likely;
-use rmcp::model::{ErrorCode, ErrorData};
+use rmcp::model::{ClientRequest, ErrorCode, ErrorData, GetMeta};
 use serde_json::Value;
 
 /// Supported methods.
@@ -104,9 +104,46 @@ pub(crate) fn no_method(method: &str) -> ErrorData {
 /// Puts an error of the protocol's library about a method of another revision in words: its message is the method's name alone.
 pub(crate) fn in_words(error: &mut ErrorData) {
     if error.code == ErrorCode::METHOD_NOT_FOUND && METHODS.contains(&&*error.message) {
-        let why = format!("the method {:?} is not of the revision of MCP that is spoken here", error.message);
-        error.message = why.into();
+        error.message = of_another_revision(&error.message).message;
     }
+}
+
+/// Words for a request before a client has begun.
+const NOT_BEGUN: &str = "this connection has not begun: send initialize first, or, from revision 2026-07-28 on, \
+io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities in params._meta of each request";
+
+/// The answer to a request before its client has begun.
+pub(crate) fn not_begun() -> ErrorData {
+    ErrorData::invalid_params(NOT_BEGUN, None)
+}
+
+/// True for a request that does not say its revision, and may not come before `initialize`.
+pub(crate) fn comes_too_early(request: &ClientRequest) -> bool {
+    match request {
+        ClientRequest::InitializeRequest(_)
+        | ClientRequest::PingRequest(_)
+        | ClientRequest::DiscoverRequest(_) => false,
+        other => other.get_meta().protocol_version().is_none(),
+    }
+}
+
+/// The answer to a method of another revision.
+pub(crate) fn of_another_revision(method: &str) -> ErrorData {
+    let why = format!("the method {method:?} is not of the revision of MCP that is spoken here");
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None)
+}
+
+/// As [`in_words`], of the text of an answer; `None` for any other text.
+pub(crate) fn answer_in_words(text: &[u8]) -> Option<String> {
+    let mut answer: Value = serde_json::from_slice(text).ok()?;
+    let mut error: ErrorData = serde_json::from_value(answer.get("error")?.clone()).ok()?;
+    let before = error.message.clone();
+    in_words(&mut error);
+    if error.message == before {
+        return None;
+    }
+    answer["error"]["message"] = error.message.into();
+    Some(answer.to_string())
 }
 
 /// Describes the mistake in parameters that the protocol's library did not take.
@@ -225,6 +262,14 @@ mod tests {
             let mut error = ErrorData::new(code, message, None);
             in_words(&mut error);
             assert!(error.message.starts_with(want), "{}", error.message);
+        }
+        let answer = json!({ "jsonrpc": "2.0", "id": "a", "error": { "code": -32601, "message": "ping" } });
+        let worded: Value =
+            serde_json::from_str(&answer_in_words(answer.to_string().as_bytes()).unwrap()).unwrap();
+        assert!(worded["id"] == "a" && worded["error"]["code"] == -32601, "{worded}");
+        assert!(worded["error"]["message"].as_str().unwrap().contains("not of the revision"), "{worded}");
+        for other in ["", "[]", "{}", r#"{"result":{}}"#, r#"{"error":{"code":-32601,"message":"x"}}"#] {
+            assert_eq!(answer_in_words(other.as_bytes()), None, "{other}");
         }
     }
 

@@ -123,23 +123,45 @@ pub fn get(
 }
 
 fn find(name: &str) -> Result<&'static Known, ErrorData> {
-    KNOWN.iter().find(|known| known.name == name).ok_or_else(|| {
-        let near = likely(name, KNOWN.iter().map(|known| known.name));
-        let near = near.map_or("prompts/list names them".to_owned(), |near| format!("did you mean {near}?"));
-        let shown: String = printable(name).chars().take(100).collect();
-        bad(format!("there is no prompt {shown:?}; {near}"))
-    })
+    KNOWN.iter().find(|known| known.name == name).ok_or_else(|| unknown(name, []))
+}
+
+/// Error for a prompt that does not exist, with the name that is meant, of hotcell's own and others.
+pub(crate) fn unknown<'a>(name: &str, others: impl IntoIterator<Item = &'a str>) -> ErrorData {
+    let own = names().map(|name: &'static str| -> &'a str { name });
+    let near = likely(name, own.chain(others));
+    let near = near.map_or("prompts/list names them".to_owned(), |near| format!("did you mean {near}?"));
+    let shown: String = printable(name).chars().take(100).collect();
+    bad(format!("there is no prompt {shown:?}; {near}"))
+}
+
+/// The error for an argument that a prompt does not have.
+fn no_argument(known: &Known, name: &str) -> ErrorData {
+    let names = || known.arguments.iter().map(|a| a.name);
+    let near = match likely(name, names()) {
+        Some(near) => format!("did you mean {near}?"),
+        None if known.arguments.is_empty() => "it takes none".to_owned(),
+        None => format!("it takes {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    let shown: String = printable(name).chars().take(100).collect();
+    bad(format!("{} has no argument {shown:?}; {near}", known.name))
 }
 
 pub(crate) fn bad(why: String) -> ErrorData {
     ErrorData::invalid_params(why, None)
 }
 
-/// Possible values of a prompt's argument. Blocks.
-#[must_use]
-pub fn values(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> Vec<String> {
-    let Reference::Prompt(prompt) = &asked.r#ref else { return Vec::new() };
-    match (prompt.name.as_str(), asked.argument.name.as_str()) {
+/// Possible values of an argument of one of hotcell's own prompts. Blocks.
+///
+/// # Errors
+/// Invalid parameters, for a prompt or an argument that does not exist.
+pub fn values(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> Result<Vec<String>, ErrorData> {
+    let Reference::Prompt(prompt) = &asked.r#ref else { return Ok(Vec::new()) };
+    let known = find(&prompt.name)?;
+    if !known.arguments.iter().any(|argument| argument.name == asked.argument.name) {
+        return Err(no_argument(known, &asked.argument.name));
+    }
+    Ok(match (prompt.name.as_str(), asked.argument.name.as_str()) {
         ("fix_failing_tests", "workspace_id") => {
             live.workspaces().list(caller).iter().map(|w| w.id.clone()).collect()
         }
@@ -152,7 +174,7 @@ pub fn values(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> Ve
         }
         ("write_plugin", "language") => LANGUAGES.map(str::to_owned).to_vec(),
         _ => Vec::new(),
-    }
+    })
 }
 
 /// Given arguments, each once, as texts.
@@ -163,14 +185,7 @@ impl Values {
         let mut values = Vec::new();
         for (name, value) in arguments.into_iter().flatten() {
             let Some(argument) = known.arguments.iter().find(|a| a.name == name) else {
-                let names = || known.arguments.iter().map(|a| a.name);
-                let near = match likely(name, names()) {
-                    Some(near) => format!("did you mean {near}?"),
-                    None if known.arguments.is_empty() => "it takes none".to_owned(),
-                    None => format!("it takes {}", names().collect::<Vec<_>>().join(", ")),
-                };
-                let shown: String = printable(name).chars().take(100).collect();
-                return Err(bad(format!("{} has no argument {shown:?}; {near}", known.name)));
+                return Err(no_argument(known, name));
             };
             let Value::String(text) = value else { return Err(bad(format!("{name} is not a text"))) };
             if text.chars().count() > MAX_VALUE_CHARS {
@@ -407,7 +422,7 @@ mod tests {
             ("write_plugin", json!({"name": "a".repeat(33), "purpose": "a"}), "at most 32"),
             ("write_plugin", json!({"name": "word-2", "purpose": "a"}), "after each hyphen"),
             ("write_plugin", json!({"name": "doctor", "purpose": "a"}), "taken by hotcell"),
-            ("write_plugin", json!({"name": "a", "purpose": "a", "language": "ruby"}), "did you mean "),
+            ("write_plugin", json!({"name": "a", "purpose": "a", "language": "rusty"}), "did you mean rust?"),
         ] {
             let why = text(name, arguments.clone()).unwrap_err();
             assert!(why.contains(want), "{arguments}: {why}");

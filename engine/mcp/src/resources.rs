@@ -1,6 +1,7 @@
 //! Runs and workspaces as resources: their URIs, lists, templates and completion.
 
 use base64::Engine as _;
+use hotcell_sandbox::layer::likely;
 use hotcell_server::{Caller, Entry, EntryKind, Live, Stream};
 use hotcell_state::report::printable;
 use rmcp::ErrorData;
@@ -18,6 +19,9 @@ use crate::{prompts, tools};
 
 /// URI of the examination of the host. It has no variable; it is a template since it is not a caller's resource.
 pub const DOCTOR: &str = "hotcell://doctor";
+
+/// Beginning of each of hotcell's own URIs.
+const SCHEME: &str = "hotcell://";
 
 /// Number of resources per page of a list.
 pub const PAGE_LEN: usize = 100;
@@ -275,13 +279,65 @@ pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents,
     }
 }
 
-/// Completes a template's variable, or a prompt's argument. Blocks.
+/// Whether a URI is of a resource of a plugin or of a foreign server.
 #[must_use]
-pub fn complete(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> CompletionInfo {
+pub fn is_foreign(uri: &str) -> bool {
+    ["plugins/", "servers/"]
+        .iter()
+        .any(|kind| uri.strip_prefix(SCHEME).is_some_and(|rest| rest.starts_with(kind)))
+}
+
+/// Checks that a completion is for a template, or a URI of one, and for a variable of it.
+///
+/// # Errors
+/// Invalid parameters, with the template or the variable that is meant.
+fn check_reference(uri: &str, variable: &str) -> Result<(), ErrorData> {
+    let bad = |why: String| ErrorData::invalid_params(why, None);
+    let shown = |text: &str| printable(text).chars().take(100).collect::<String>();
+    let all = templates();
+    let known = || all.iter().map(|template| template.uri_template.as_str());
+    let kind = |uri: &str| {
+        uri.strip_prefix(SCHEME).map(|rest| rest.split('/').next().unwrap_or_default().to_owned())
+    };
+    if !known().any(|template| kind(template) == kind(uri)) {
+        // All begin with the same characters, which say nothing about likeness.
+        let rest = |uri: &'_ str| uri.strip_prefix(SCHEME).unwrap_or(uri).to_owned();
+        let rests: Vec<String> = known().map(rest).collect();
+        let near = likely(&rest(uri), rests.iter().map(String::as_str)).map_or_else(
+            || "resources/templates/list names them".to_owned(),
+            |near| format!("did you mean {SCHEME}{near}?"),
+        );
+        return Err(bad(format!("there is no template {:?}; {near}", shown(uri))));
+    }
+    // A client may also name a resource, whose variables it has filled in.
+    let Some(template) = known().find(|template| *template == uri) else { return Ok(()) };
+    let variables: Vec<&str> =
+        template.split('{').skip(1).filter_map(|part| part.split('}').next()).collect();
+    if variables.contains(&variable) {
+        return Ok(());
+    }
+    let near = match likely(variable, variables.iter().copied()) {
+        Some(near) => format!("did you mean {near}?"),
+        None if variables.is_empty() => "it has none".to_owned(),
+        None => format!("it has {}", variables.join(", ")),
+    };
+    Err(bad(format!("{template} has no variable {:?}; {near}", shown(variable))))
+}
+
+/// Completes a template's variable, or a prompt's argument. Blocks.
+///
+/// # Errors
+/// Invalid parameters, for a prompt, a template, an argument or a variable that does not exist.
+pub fn complete(
+    live: &Live,
+    caller: &Caller,
+    asked: &CompleteRequestParams,
+) -> Result<CompletionInfo, ErrorData> {
     let template = match &asked.r#ref {
         Reference::Resource(template) => template,
-        _ => return completed(prompts::values(live, caller, asked), &asked.argument.value),
+        _ => return Ok(completed(prompts::values(live, caller, asked)?, &asked.argument.value)),
     };
+    check_reference(&template.uri, &asked.argument.name)?;
     let all: Vec<String> = match (template.uri.as_str(), asked.argument.name.as_str()) {
         (uri, "id") if uri.starts_with("hotcell://runs/") => {
             live.runs(caller).iter().map(|r| r.id.clone()).collect()
@@ -315,7 +371,7 @@ pub fn complete(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> 
         }
         _ => Vec::new(),
     };
-    completed(all, &asked.argument.value)
+    Ok(completed(all, &asked.argument.value))
 }
 
 /// The values that begin with `begun`, as many as an answer may have.
@@ -365,6 +421,33 @@ mod tests {
             ("file:///etc/passwd", None),
         ] {
             assert_eq!(named(uri), want, "{uri}");
+        }
+    }
+
+    #[test]
+    fn completions_are_for_templates_and_their_variables() {
+        for (uri, variable, want) in [
+            ("hotcell://runs/{id}", "id", Ok(())),
+            ("hotcell://runs/{id}/stdout", "id", Ok(())),
+            ("hotcell://workspaces/{id}/{path}", "path", Ok(())),
+            ("hotcell://runs/run_1", "id", Ok(())),
+            ("hotcell://runs/run_1", "anything", Ok(())),
+            ("hotcell://runs/{id}", "di", Err("did you mean id?")),
+            ("hotcell://workspaces/{id}/{path}", "folder", Err("it has id, path")),
+            ("hotcell://doctor", "id", Err("it has none")),
+            ("hotcell://run/{id}", "id", Err("did you mean hotcell://runs/{id}?")),
+            ("hotcell://nothing/{x}", "x", Err("resources/templates/list")),
+            ("file:///{path}", "path", Err("resources/templates/list")),
+            ("", "", Err("resources/templates/list")),
+        ] {
+            match (check_reference(uri, variable), want) {
+                (Ok(()), Ok(())) => {}
+                (Err(error), Err(part)) => {
+                    assert_eq!(error.code.0, -32602);
+                    assert!(error.message.contains(part), "{uri} {variable}: {}", error.message);
+                }
+                (got, _) => panic!("{uri} {variable}: {got:?}"),
+            }
         }
     }
 

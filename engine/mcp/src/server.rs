@@ -11,12 +11,12 @@ use hotcell_state::report::{Code, ErrorReport};
 use rmcp::model::SetLevelRequestParams;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, ContentBlock, CustomRequest, CustomResult, GetPromptRequestParams, GetPromptResponse,
-    GetTaskParams, GetTaskResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
-    ReadResourceResponse, ReadResourceResult, ResourceContents, ServerCapabilities, ServerConfig,
-    ServerNotification, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
-    UpdateTaskParams,
+    CompleteResult, CompletionInfo, ContentBlock, CustomRequest, CustomResult, GetPromptRequestParams,
+    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
+    ResourceContents, ServerCapabilities, ServerConfig, ServerNotification, SubscribeRequestParams,
+    SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext, SubscriptionSendError};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -145,6 +145,34 @@ impl Server {
             "the operator turns it on: hotcell mcp --toolsets default,{set}, or toolsets = [\"default\", \"{set}\"] in [mcp] of the configuration"
         );
         ErrorReport::new(Code::UnknownName, why).field("name").hint(hint)
+    }
+
+    /// The empty completion of a prompt or a resource of a plugin or of a foreign server: their values are not known. `None` for hotcell's
+    /// own.
+    ///
+    /// # Errors
+    /// Invalid parameters, for a prompt that does not exist.
+    async fn without_values(
+        &self,
+        asked: &CompleteRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Option<CompletionInfo>, ErrorData> {
+        let name = match &asked.r#ref {
+            Reference::Prompt(prompt) if !prompts::is_own(&prompt.name) => &prompt.name,
+            Reference::Resource(template) if resources::is_foreign(&template.uri) => {
+                return Ok(Some(CompletionInfo::default()));
+            }
+            _ => return Ok(None),
+        };
+        let caller = self.caller(context)?;
+        let mut others = plugin_resources::prompts(&self.live, &caller).await;
+        if let Some(combined) = &self.combined {
+            others.extend(combined.prompts(&caller, &self.toolsets).await);
+        }
+        match others.iter().any(|prompt| prompt.name == *name) {
+            true => Ok(Some(CompletionInfo::default())),
+            false => Err(prompts::unknown(name, others.iter().map(|prompt| prompt.name.as_str()))),
+        }
     }
 
     async fn blocking<T: Send + 'static>(
@@ -376,17 +404,16 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let from = pages::beginning(request.as_ref())?;
+        let from = pages::beginning(request.as_ref(), resources::PAGE_LEN)?;
         let mut all = self.blocking(&context, |live, caller| Ok(resources::list(live, caller))).await?;
         all.extend(plugin_resources::resources(&self.live, &self.caller(&context)?).await);
         if let Some(combined) = &self.combined {
             all.extend(combined.resources(&self.caller(&context)?, &self.toolsets).await);
         }
-        let more = all.len() > from.saturating_add(resources::PAGE_LEN);
-        let page = all.into_iter().skip(from).take(resources::PAGE_LEN).collect();
+        let (page, next) = pages::page(all, from, resources::PAGE_LEN)?;
         let mut list =
             ListResourcesResult::with_all_items(page).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
-        list.next_cursor = more.then(|| (from + resources::PAGE_LEN).to_string());
+        list.next_cursor = next;
         Ok(list)
     }
 
@@ -477,9 +504,11 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let found = self
-            .blocking(&context, move |live, caller| Ok(resources::complete(live, caller, &request)))
-            .await?;
+        if let Some(known) = self.without_values(&request, &context).await? {
+            return Ok(CompleteResult::new(known));
+        }
+        let found =
+            self.blocking(&context, move |live, caller| resources::complete(live, caller, &request)).await?;
         Ok(CompleteResult::new(found))
     }
 

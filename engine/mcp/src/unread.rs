@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::methods::{kind, misshapen};
+use crate::methods::{comes_too_early, kind, misshapen, not_begun, of_another_revision};
 use crate::request_id::{FoundId, find_id, salvage};
 use crate::values;
 
@@ -47,6 +47,32 @@ pub(crate) fn request_id(text: &[u8]) -> Option<RequestId> {
     }
     let id = id_of(text)?;
     serde_json::from_slice::<Head>(text).ok()?.method.map(|_| id)
+}
+
+/// The refusal of a request for news in a session: the revisions with sessions do not have it, and the library's error is its name alone.
+pub(crate) fn listens_in_session(text: &[u8]) -> Option<Box<Unread>> {
+    const LISTEN: &str = "subscriptions/listen";
+    #[derive(Deserialize)]
+    struct Head {
+        method: String,
+        params: Option<Value>,
+    }
+    let head: Head = serde_json::from_slice(text).ok()?;
+    let says_revision = head.params.is_some_and(|params| {
+        params.get("_meta").is_some_and(|meta| meta.get("io.modelcontextprotocol/protocolVersion").is_some())
+    });
+    let id = request_id(text).filter(|_| head.method == LISTEN && !says_revision)?;
+    Some(Unread::request(of_another_revision(LISTEN), id))
+}
+
+/// The refusal of a request without a session, where it needs one.
+pub(crate) fn without_session(text: &[u8]) -> Option<Box<Unread>> {
+    match read(text) {
+        Ok(JsonRpcMessage::Request(request)) if comes_too_early(&request.request) => {
+            Some(Box::new(Unread { error: not_begun(), id: Some(request.id), is_request: false }))
+        }
+        _ => None,
+    }
 }
 
 /// Refuses a text with too many values, before it is parsed, and one with a key twice.
@@ -155,6 +181,11 @@ fn no_message(value: &Value) -> Option<String> {
         (Some(Value::String(_)), Some(params)) if !params.is_object() => {
             Some(format!("params is {}; wanted is an object", kind(params)))
         }
+        (Some(Value::String(_)), Some(params))
+            if params.get("_meta").is_some_and(|meta| !meta.is_object()) =>
+        {
+            Some(format!("params._meta is {}; wanted is an object", kind(&params["_meta"])))
+        }
         (Some(Value::String(_)), _) => None,
         (Some(other), _) => Some(format!("method is {}; wanted is a text", kind(other))),
         (None, _) if !["result", "error"].iter().any(|key| fields.contains_key(*key)) => {
@@ -185,6 +216,12 @@ mod tests {
                 r#"{"jsonrpc":"2.0","id":4,"method":"tools/list","params":[]}"#,
                 -32600,
                 "params is a list; wanted is an object",
+                id(4),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":4,"method":"tools/list","params":{"_meta":5}}"#,
+                -32600,
+                "params._meta is a number; wanted is an object",
                 id(4),
             ),
             (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, "id is null", None),
@@ -264,6 +301,45 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(request_id(text.as_bytes()), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn requests_that_a_session_cannot_answer_are_told_why() {
+        let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+        for (text, listens, is_early) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#.to_owned(), false, true),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#.to_owned(), false, true),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"no/such"}"#.to_owned(), false, true),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.to_owned(), false, false),
+            (
+                format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{{meta}}}}}"#),
+                false,
+                false,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{}}}"#
+                    .to_owned(),
+                true,
+                true,
+            ),
+            (
+                format!(
+                    r#"{{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{{"notifications":{{}},{meta}}}}}"#
+                ),
+                false,
+                false,
+            ),
+            (r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#.to_owned(), false, false),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#.to_owned(), false, false),
+            ("[".to_owned(), false, false),
+        ] {
+            let (news, early) = (listens_in_session(text.as_bytes()), without_session(text.as_bytes()));
+            assert_eq!((news.is_some(), early.is_some()), (listens, is_early), "{text}");
+            for unread in news.into_iter().chain(early) {
+                assert_eq!(unread.id, Some(RequestId::Number(1)), "{text}");
+                assert!(unread.error.message.contains("revision"), "{}", unread.error.message);
+            }
         }
     }
 

@@ -31,7 +31,25 @@ fn prompts_are_listed_filled_and_completed() {
             assert_eq!(complete(&mut client, "fix_failing_tests", "framework", "pyt"), ["pytest"]);
             assert_eq!(complete(&mut client, "write_plugin", "language", ""), ["rust", "python", "js"]);
             assert!(complete(&mut client, "write_plugin", "purpose", "").is_empty());
-            assert!(complete(&mut client, "nothing", "id", "").is_empty());
+            for (reference, argument, why) in [
+                (json!({ "type": "ref/prompt", "name": "nothing" }), "id", "there is no prompt"),
+                (
+                    json!({ "type": "ref/prompt", "name": "fix_tests" }),
+                    "id",
+                    "did you mean fix_failing_tests?",
+                ),
+                (json!({ "type": "ref/prompt", "name": "review_quarantine" }), "di", "did you mean id?"),
+                (
+                    json!({ "type": "ref/resource", "uri": "hotcell://run/{id}" }),
+                    "id",
+                    "hotcell://runs/{id}?",
+                ),
+            ] {
+                let asked = json!({ "ref": reference, "argument": { "name": argument, "value": "" } });
+                let refused = client.request("completion/complete", asked);
+                assert_eq!(refused["error"]["code"], -32602, "{refused:#}");
+                assert!(refused["error"]["message"].as_str().expect("words").contains(why), "{refused:#}");
+            }
 
             let asked = json!({ "name": "fix_failing_tests", "arguments": { "workspace_id": id } });
             let filled = client.request("prompts/get", asked);

@@ -78,7 +78,7 @@ fn unknown(field: &str, name: &str, known: &JsonObject, at: &str) -> ErrorReport
 }
 
 /// Names that other servers' tools give an argument, and the names here, of which a tool has at most one.
-const ELSEWHERE: [(&str, &str); 13] = [
+const ELSEWHERE: [(&str, &str); 22] = [
     ("command", "argv"),
     ("cmd", "argv"),
     ("program", "argv"),
@@ -92,6 +92,15 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("cols", "columns"),
     ("width", "columns"),
     ("height", "rows"),
+    ("old_string", "old"),
+    ("old_str", "old"),
+    ("new_string", "new"),
+    ("new_str", "new"),
+    ("search", "old"),
+    ("find", "old"),
+    ("replace", "new"),
+    ("path", "filter"),
+    ("snapshot", "to"),
 ];
 
 /// The argument that is meant by a name that no similar one stands for: it has another name here, or lies within another argument, such as
@@ -455,7 +464,7 @@ mod tests {
             (json!({ "wait_ms": "3" }), "wait_ms", "without quotes"),
             (json!({ "limits": "{}" }), "limits", "send it as JSON"),
             (json!({ "limits": { "memory": 1 } }), "limits.memory", "did you mean memory_mib?"),
-            (json!({ "limits": { "processes": 5e9 } }), "limits.processes", "allowed is 0 to 4294967295"),
+            (json!({ "limits": { "processes": -1 } }), "limits.processes", "is -1; allowed is at least 0"),
             (json!({ "limits": { "timeout_seconds": "5" } }), "limits.timeout_seconds", "wanted is a number"),
             (json!({ "files": [{ "path": 1 }] }), "files[0].path", "is 1; wanted is a text"),
             (json!({ "files": [{ "content": "" }] }), "files[0].path", "is missing; wanted is a text"),
@@ -477,6 +486,7 @@ mod tests {
         };
         let (command, edit) = (of_arguments::<input::RunCommand>(), of_arguments::<input::WorkspaceEdit>());
         let resize = of_arguments::<terminals::TerminalResize>();
+        let tests = of_arguments::<input::RunTests>();
         for (schema, name, near) in [
             (&command, "command", "did you mean argv? "),
             (&command, "cmd", "did you mean argv? "),
@@ -487,6 +497,10 @@ mod tests {
             (&command, "zzz", "this tool takes "),
             (&edit, "path", "did you mean edits[].path? "),
             (&edit, "command", "this tool takes "),
+            (&edit, "old_string", "did you mean edits[].old? "),
+            (&edit, "replace", "did you mean edits[].new? "),
+            (&tests, "path", "did you mean filter? "),
+            (&command, "workspaceId", "did you mean workspace_id? "),
             (&resize, "cols", "did you mean columns? "),
             (&resize, "col", "did you mean columns? "),
             (&resize, "width", "did you mean columns? "),
