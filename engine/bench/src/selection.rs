@@ -1,5 +1,7 @@
 //! Selection of rows and peers.
 
+use hotcell_sandbox::layer::likely;
+
 use crate::peers::Peer;
 
 /// A row, or a group of related rows.
@@ -156,11 +158,10 @@ fn named<T: Copy>(name: &str, kind: &str, known: &[(&str, T)]) -> Result<T, Stri
     if let Some((_, found)) = known.iter().find(|(known, _)| *known == name) {
         return Ok(*found);
     }
-    let near =
-        known.iter().map(|(known, _)| *known).min_by_key(|known| strsim::damerau_levenshtein(name, known));
     let all: Vec<&str> = known.iter().map(|(known, _)| *known).collect();
+    let near = likely(name, all.iter().copied()).map(|near| format!("did you mean {near}? "));
     let near = near.unwrap_or_default();
-    Err(format!("there is no {kind} {name:?}; did you mean {near}? there are {}", all.join(", ")))
+    Err(format!("there is no {kind} {name:?}; {near}there are {}", all.join(", ")))
 }
 
 #[cfg(test)]
@@ -175,6 +176,7 @@ mod tests {
             ("", Err("no row is named")),
             ("hott", Err("did you mean hot?")),
             ("bare,stps", Err("did you mean steps?")),
+            ("zzz", Err("\"zzz\"; there are bare, ")),
         ] {
             match (Rows::parse(text), want) {
                 (Ok(rows), Ok(want)) => assert_eq!(rows.0, want, "{text}"),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -49,8 +49,8 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Self, String> {
         let all = [Self::Enforce, Self::Report, Self::Off];
         all.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
-            let near = nearest(text, all.map(Self::name)).unwrap_or("enforce");
-            format!("did you mean {near}? there are enforce, report and off")
+            let near = likely(text, all.map(Self::name)).map(|near| format!("did you mean {near}? "));
+            format!("{}there are enforce, report and off", near.unwrap_or_default())
         })
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hotcell_egress::{AllowList, RuleError};
 use hotcell_models::{Endpoints, ModelSettings};
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::policy::{Bind, ProcView};
 use hotcell_sandbox::profile::{self, FileError, Key, LIMIT_KEYS, LimitSettings, parse_bind, parse_strict};
 use hotcell_sandbox::{Bytes, Layer};
@@ -482,13 +482,19 @@ impl Settings {
                 }
                 "RULES_DIGEST" => settings.rules_digest = Some(text()?.parse().map_err(bad)?),
                 _ => {
-                    let near = nearest(key, VARIABLES).unwrap_or("PROFILE");
+                    let hint = match likely(key, VARIABLES) {
+                        Some(near) => format!("did you mean HOTCELL_{near}? otherwise unset it"),
+                        None => format!(
+                            "unset it; there are {}",
+                            VARIABLES.map(|known| format!("HOTCELL_{known}")).join(", ")
+                        ),
+                    };
                     return Err(ErrorReport::new(
                         Code::Configuration,
                         format!("the environment variable HOTCELL_{key} is set, and hotcell knows none of that name"),
                     )
                     .field(format!("HOTCELL_{key}"))
-                    .hint(format!("did you mean HOTCELL_{near}? otherwise unset it")));
+                    .hint(hint));
                 }
             }
         }

@@ -196,9 +196,10 @@ pub fn of_file(error: FileError) -> ErrorReport {
 pub fn of_profile(error: ProfileError, field: &str) -> ErrorReport {
     match error {
         ProfileError::Unknown { name, nearest } => {
+            let near = nearest.map(|near| format!("did you mean {near:?}? ")).unwrap_or_default();
             ErrorReport::new(Code::UnknownName, format!("there is no profile {name:?}")).field(field).hint(
                 format!(
-                    "did you mean {nearest:?}? there are {}; a file is given with a slash, as ./mine.toml",
+                    "{near}there are {}; a file is given with a slash, as ./mine.toml",
                     Profile::names().collect::<Vec<_>>().join(", ")
                 ),
             )

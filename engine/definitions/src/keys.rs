@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::profile::{FileError, Key};
 use toml::{Table, Value};
 
@@ -47,10 +47,13 @@ pub(crate) fn check(table: &Table, text: &str, file: &Path) -> Result<(), FileEr
                 return Err(FileError::of_key(file, &format!("{kind}.{name}"), why).found_in(text));
             };
             let Some(key) = keys.keys().find(|key| !known.contains(&key.as_str())) else { continue };
-            let near = nearest(key, known.iter().copied()).unwrap_or_default();
-            let why = format!("unknown key; did you mean {kind}.{name}.{near}?");
+            let near = likely(key, known.iter().copied()).map(|near| format!("{kind}.{name}.{near}"));
+            let why = match &near {
+                Some(near) => format!("unknown key; did you mean {near}?"),
+                None => format!("unknown key; there are {}", known.join(", ")),
+            };
             let mut error = FileError::of_key(file, &format!("{kind}.{name}.{key}"), why).found_in(text);
-            error.nearest = Some(format!("{kind}.{name}.{near}"));
+            error.nearest = near;
             return Err(error);
         }
     }

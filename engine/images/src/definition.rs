@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::{likely, named_or_all};
 use hotcell_sandbox::profile::{FileError, Key, parse_strict, read_text};
 use serde::Deserialize;
 
@@ -93,13 +93,14 @@ pub struct Wheel {
 pub enum DefinitionError {
     /// No definition that ships with hotcell has this name.
     #[error(
-        "there is no image definition {name:?}; did you mean {nearest:?}? (a file is given with a slash, as ./mine.toml)"
+        "there is no image definition {name:?}; {} (a file is given with a slash, as ./mine.toml)",
+        named_or_all(*nearest, Definition::names())
     )]
     Unknown {
         /// Name as the user gave it.
         name: String,
-        /// The most similar name.
-        nearest: &'static str,
+        /// The existing name that is like it.
+        nearest: Option<&'static str>,
     },
     /// The file cannot be read or parsed.
     #[error(transparent)]
@@ -142,7 +143,7 @@ impl Definition {
         match BUILT_IN.iter().find(|(known, _)| *known == name) {
             Some((known, text)) => Ok(Self::parse(text, Path::new(known))?),
             None => {
-                let nearest = nearest(name, Self::names()).unwrap_or("python");
+                let nearest = likely(name, Self::names());
                 Err(DefinitionError::Unknown { name: name.to_owned(), nearest })
             }
         }

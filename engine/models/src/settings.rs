@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use serde::{Deserialize, Deserializer};
 
 use crate::endpoint::{DeclaredPrice, Endpoint, EndpointError, Prompts, Provider, check_name};
@@ -127,7 +127,7 @@ impl ModelSettings {
         }
         self.endpoints.get(name).ok_or_else(|| SettingsError::Unknown {
             name: name.to_owned(),
-            nearest: nearest(name, self.endpoints.keys().map(String::as_str)).map(str::to_owned),
+            nearest: likely(name, self.endpoints.keys().map(String::as_str)).map(str::to_owned),
         })
     }
 

@@ -60,6 +60,7 @@ pub mod kernel_text;
 mod launcher;
 pub mod layer;
 mod leftovers;
+mod likeness;
 mod limits_watch;
 pub mod lines;
 mod missing;

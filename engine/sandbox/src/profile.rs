@@ -21,7 +21,7 @@ pub use bind::{BindError, BindText, parse_bind};
 pub use file::{FileError, Key, line_of_key, parse_strict, read_text, text_of};
 pub use limits::{LIMIT_KEYS, LimitSettings, Span};
 
-use crate::layer::{Layer, nearest};
+use crate::layer::{Layer, likely, named_or_all};
 use crate::policy::{Bind, Confinement, Limits, Network, Policy, ProcView};
 
 /// The built-in profiles, by name; the first is the default.
@@ -78,7 +78,7 @@ impl Profile {
         else {
             return Err(ProfileError::Unknown {
                 name: name.to_owned(),
-                nearest: nearest(name, Self::names()).unwrap_or("standard"),
+                nearest: likely(name, Self::names()),
             });
         };
         if let Some(read) = READ[at].get() {
@@ -150,13 +150,14 @@ impl Profile {
 pub enum ProfileError {
     /// No built-in profile has this name.
     #[error(
-        "there is no profile {name:?}; did you mean {nearest:?}? (a file is given with a slash, as ./mine.toml)"
+        "there is no profile {name:?}; {} (a file is given with a slash, as ./mine.toml)",
+        named_or_all(*nearest, Profile::names())
     )]
     Unknown {
         /// The requested name.
         name: String,
-        /// The nearest existing name.
-        nearest: &'static str,
+        /// The existing name that is like it.
+        nearest: Option<&'static str>,
     },
     /// The file cannot be read or parsed.
     #[error(transparent)]

@@ -1,7 +1,7 @@
-//! Ids: short ones as people type them, where an unambiguous prefix is enough and a mistyped id yields the nearest
-//! one, and unguessable names.
+//! Ids: short ones as people type them, where an unambiguous prefix is enough and a mistyped id yields the one
+//! that is meant, and unguessable names.
 
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 
 use crate::report::{Code, ErrorReport};
 
@@ -15,7 +15,7 @@ pub enum PrefixMatch {
     One(String),
     /// Several candidates for an ambiguous prefix.
     Several(Vec<String>),
-    /// No match, with the nearest id if there is any.
+    /// No match, with the id that is like it, if there is one.
     None(Option<String>),
 }
 
@@ -25,7 +25,7 @@ pub fn resolve_prefix(typed: &str, ids: &[String]) -> PrefixMatch {
     let among: Vec<&String> = ids.iter().filter(|id| !asked.is_empty() && id.starts_with(&asked)).collect();
     match among[..] {
         [one] => PrefixMatch::One(one.clone()),
-        [] => PrefixMatch::None(nearest(&asked, ids.iter().map(String::as_str)).map(str::to_owned)),
+        [] => PrefixMatch::None(likely(&asked, ids.iter().map(String::as_str)).map(str::to_owned)),
         _ if among.iter().any(|id| **id == asked) => PrefixMatch::One(asked),
         _ => PrefixMatch::Several(among.into_iter().take(MAX_CANDIDATES).cloned().collect()),
     }
@@ -65,7 +65,9 @@ mod tests {
             assert_eq!(resolve_prefix(typed, &ids), want, "{typed}");
         }
         assert_eq!(resolve_prefix("ab", &[]), PrefixMatch::None(None));
-        assert!(matches!(resolve_prefix("", &ids), PrefixMatch::None(Some(_))));
+        for unlike in ["", "zz", "%"] {
+            assert_eq!(resolve_prefix(unlike, &ids), PrefixMatch::None(None), "{unlike}");
+        }
     }
 
     #[test]

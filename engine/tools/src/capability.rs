@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
@@ -178,9 +178,10 @@ impl FromStr for Capability {
             ("guard", None) => return Ok(Self::Guard),
             ("sandbox" | "guard", Some(_)) => return Err(bad(format!("{word} takes no value"))),
             (word, _) if !WORDS.contains(&word) => {
-                let near = nearest(word, WORDS).unwrap_or("read");
+                let near =
+                    likely(word, WORDS).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
                 return Err(bad(format!(
-                    "did you mean {near}? there are read=DIR, write=DIR, net=SCHEME://HOST:PORT, env=NAME, config=KEY, \
+                    "{near}there are read=DIR, write=DIR, net=SCHEME://HOST:PORT, env=NAME, config=KEY, \
                      secret=NAME, sandbox and guard"
                 )));
             }
@@ -371,6 +372,10 @@ mod tests {
         ] {
             let error = text.parse::<Capability>().expect_err(text).to_string();
             assert!(error.contains(word), "{text}: {error}");
+        }
+        for unlike in ["foo=bar", "exec=/bin/sh", "=", "x"] {
+            let error = unlike.parse::<Capability>().expect_err(unlike).to_string();
+            assert!(error.contains("there are read=DIR") && !error.contains("did you mean"), "{error}");
         }
     }
 

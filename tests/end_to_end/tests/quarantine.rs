@@ -290,8 +290,10 @@ fn quarantine_mistakes_suggest_correction() {
         let nothing = quarantine(user, &["show", "abc"]);
         nothing.code(125).says_one_line("nothing is held");
         let id = refused(user, "bad.py");
-        let near = format!("did you mean {id}?");
-        quarantine(user, &["show", "zz"]).code(125).says_one_line(&near);
+        let mut wrong = id.clone();
+        wrong.replace_range(7.., if id.ends_with('0') { "1" } else { "0" });
+        quarantine(user, &["show", &wrong]).code(125).says_one_line(&format!("did you mean {id}?"));
+        quarantine(user, &["show", "zz"]).code(125).says_one_line("hotcell quarantine list shows");
         let error = quarantine(user, &["release", "--json", "zz", "--reason", "r"]).code(125).silent().json();
         assert_eq!((&error["code"], &error["field"]), (&"unknown_name".into(), &"ID".into()));
         for (words, word) in [

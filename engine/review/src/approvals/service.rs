@@ -181,6 +181,10 @@ impl Approvals {
                 all.into_iter().find(|row| row.id == whole).ok_or_else(|| no_such(id, None))
             }
             PrefixMatch::Several(among) => Err(ApprovalError::Ambiguous { id: id.to_owned(), among }),
+            PrefixMatch::None(None) if !ids.is_empty() => Err(ApprovalError::NoSuch {
+                id: id.to_owned(),
+                hint: "hotcell approvals list shows what was asked for".to_owned(),
+            }),
             PrefixMatch::None(near) => Err(no_such(id, near)),
         }
     }

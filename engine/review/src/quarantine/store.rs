@@ -150,7 +150,10 @@ impl Quarantine {
         let none = |near: Option<String>| {
             let hint = match near {
                 Some(near) => format!("did you mean {near}? hotcell quarantine list shows them"),
-                None => "nothing is held; hotcell scan --quarantine holds what it finds".to_owned(),
+                None if ids.is_empty() => {
+                    "nothing is held; hotcell scan --quarantine holds what it finds".to_owned()
+                }
+                None => "hotcell quarantine list shows what is held".to_owned(),
             };
             QuarantineError::NoSuchItem { id: id.to_owned(), hint }
         };

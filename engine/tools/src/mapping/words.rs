@@ -1,5 +1,7 @@
 //! Texts for errors: the expected type and the value that was found.
 
+use hotcell_sandbox::layer::likely;
+
 use super::shape::{Kind, Shape};
 use super::text::cut;
 
@@ -40,13 +42,11 @@ pub(super) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 /// `unknown`, with the nearest name or the known ones.
 pub(super) fn unknown<'a>(what: &str, given: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let given = cut(given, 100);
-    let near = names
-        .clone()
-        .map(|name| (strsim::jaro_winkler(name, &given), name))
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match near {
-        Some((score, name)) if score > 0.75 => format!("unknown {what} '{given}': is '{name}' meant?"),
-        Some(_) => format!("unknown {what} '{given}': known are {}", listed(names)),
+    match likely(&given, names.clone()) {
+        Some(name) => format!("unknown {what} '{given}': is '{name}' meant?"),
+        None if names.clone().next().is_some() => {
+            format!("unknown {what} '{given}': known are {}", listed(names))
+        }
         None => format!("unknown {what} '{given}': no {what} is known here"),
     }
 }
