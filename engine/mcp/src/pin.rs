@@ -24,6 +24,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hotcell_sandbox::lines::LineBuffer;
+use hotcell_sandbox::text::hidden::hidden;
 use hotcell_sandbox::text::is_shown;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -171,17 +172,7 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
 #[must_use]
 pub fn has_invisible(tool: &Value) -> bool {
     match tool {
-        Value::String(text) => {
-            let mut before = ' ';
-            text.chars().any(|c| {
-                // An emoji is a picture followed by one selector, or joined with another.
-                let is_of_emoji =
-                    matches!(c, '\u{fe0f}' | '\u{200d}') && !before.is_ascii() && is_shown(before)
-                        || c == '\u{200d}' && before == '\u{fe0f}';
-                before = c;
-                !is_shown(c) && !is_of_emoji && !matches!(c, '\n' | '\t' | '\r')
-            })
-        }
+        Value::String(text) => hidden(text).is_some(),
         Value::Array(all) => all.iter().any(has_invisible),
         Value::Object(fields) => {
             fields.iter().any(|(name, value)| name.chars().any(|c| !is_shown(c)) || has_invisible(value))
@@ -403,6 +394,7 @@ mod tests {
                 false,
             ),
             (json!({ "name": "a", "description": "\u{26a0}\u{fe0f}\u{fe0f}" }), true),
+            (json!({ "name": "a", "description": "step 1\u{fe0f}\u{20e3}" }), false),
             (json!({ "name": "a", "description": "a\u{fe0f}" }), true),
             (json!({ "name": "a", "description": "x\u{202e}y" }), true),
             (json!({ "name": "a\u{200b}" }), true),

@@ -69,6 +69,12 @@ impl Plugins {
         if description.exports.is_empty() && serves::words(&description).is_empty() {
             return Err(of_load(source, &LoadError::NoTools));
         }
+        if let Some(place) = &description.hidden {
+            let why = format!("{}: its documentation, {place}", source.place());
+            return Err(ErrorReport::new(Code::InvalidValue, why)
+                .field("SOURCE")
+                .hint("ask its author for a version without such characters: a person does not see what they tell a model"));
+        }
         // minisign signs only the component, so anyone could have written a manifest beside it. cosign signs
         // the whole artifact.
         if let (Some(key), Some((beside, file))) = (&signer, &fetched.manifest)
@@ -87,7 +93,10 @@ impl Plugins {
             (None, None) => None,
         };
         let (name, manifest) = match manifest {
-            Some((text, file)) => (Manifest::parse(&text, &file).map_err(of_file)?.name, Some(text)),
+            Some((text, file)) => {
+                Manifest::check_shown(&text, &file).map_err(of_file)?;
+                (Manifest::parse(&text, &file).map_err(of_file)?.name, Some(text))
+            }
             None => {
                 is_name(&fetched.name).map_err(|why| {
                     ErrorReport::new(Code::InvalidValue, format!("it has no manifest, and {why}")).hint(

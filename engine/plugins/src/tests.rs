@@ -44,6 +44,7 @@ impl Describe for Texts {
                 handles: false,
                 serves: Vec::new(),
                 manifest: None,
+                hidden: words(4).first().cloned(),
             })
         })
     }
@@ -116,6 +117,27 @@ fn block<T>(work: impl Future<Output = T>) -> T {
 }
 
 const ALL: &str = "read write net env config secret sandbox guard";
+
+#[test]
+fn plugin_with_texts_that_nobody_sees_is_refused() {
+    let place = Place::new("");
+    place.write("files/files.wasm", "read|||reads");
+    place.write("files/plugin.toml", "[plugin]\nname = \"files\"\ndescription = \"Reads\u{200b} files\"\n");
+    let error = place.add("files").unwrap_err();
+    assert!(
+        error.to_string().contains("plugin.toml:3: plugin.description: character 6 is U+200B"),
+        "{error}"
+    );
+    place.write("documented.wasm", "read|||reads|worlds.w.read:character");
+    let error = place.add("documented.wasm").unwrap_err();
+    assert!(error.to_string().contains("its documentation, worlds.w.read"), "{error}");
+    assert_eq!(place.components(), 0);
+    place.write(
+        "files/plugin.toml",
+        "[plugin]\nname = \"files\"\ndescription = \"Reads files \u{26a0}\u{fe0f}\"\n",
+    );
+    assert_eq!(place.add("files").unwrap().1, Added::New);
+}
 
 #[test]
 fn plugin_is_added_granted_and_removed() {

@@ -6,6 +6,7 @@
 //! added by a future version of Unicode can pass. [`printable`] makes one line of the text; [`barred`] keeps
 //! the lines and puts a bar before each, so that none of them can be mistaken for a line of hotcell's own.
 
+pub mod hidden;
 pub mod html;
 pub mod parameters;
 pub mod terminal;

@@ -26,6 +26,9 @@ pub struct Description {
     pub serves: Vec<String>,
     /// Manifest inside the component (custom section `hotcell-plugin`), as TOML.
     pub manifest: Option<String>,
+    /// Place of the first text of its documentation with a character that readers do not see, and the character.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<String>,
 }
 
 /// One exported function.

@@ -8,6 +8,7 @@
 //! | [`host`], [`protocol`] | tool hosts: processes in sandboxes, and what they are told |
 //! | [`ask`], [`answer`], [`limits`] | what a guest asks of the broker; the answer of a call; its limits |
 //! | [`install`], [`capability`], [`cache`] | where plugins come from, and what they are granted; compiled components |
+//! | [`shown`] | texts without characters that readers do not see |
 //! | [`author`] | writing, building and trying a plugin |
 #![deny(unsafe_code)]
 
@@ -28,6 +29,7 @@ pub mod mapping;
 pub mod protocol;
 mod questions;
 pub mod runtime;
+pub mod shown;
 
 pub use answer::{Answer, is_without_reason};
 pub use ask::{Ask, Broker, Reply};

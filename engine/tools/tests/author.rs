@@ -125,6 +125,14 @@ fn manifest_that_cannot_be_built_is_explained() {
         ("[plugin]\nname = \"\"", "is no plugin's name"),
         ("[plugin]\nname = \"doctor\"", "taken by hotcell itself"),
         ("[plugin]\nversion = \"1\"", "name"),
+        (
+            "[plugin]\nname = \"a\"\ndescription = \"Ad\u{200b}ds\"",
+            "plugin.toml:3: plugin.description: character 3 is U+200B",
+        ),
+        (
+            "[plugin]\nname = \"a\"\n[requests]\nread = \"so\\u202e\"",
+            "plugin.toml:4: requests.read: character 3 is U+202E",
+        ),
         ("", "plugin"),
     ] {
         fs::write(folder.join("plugin.toml"), text).unwrap();
@@ -152,6 +160,11 @@ fn faults_of_an_interface_are_told_with_their_place() {
         ("list: func();", "export tools;", "plugin.wit:3:5: "),
         ("one: func();", "export nothing;", "plugin.wit:6:12: "),
         ("one: func();", "import foo:bar/baz@1.0.0;", "plugin.wit:6:12: package 'foo:bar@1.0.0' not found"),
+        (
+            "/// Ad\u{200b}ds.\n    one: func();",
+            "export tools;",
+            "interfaces.tools.funcs.one: character 3 is U+200B",
+        ),
     ] {
         fs::write(folder.join("wit/plugin.wit"), wit(function, world)).unwrap();
         let error = build(&folder, &out).unwrap_err().to_string();

@@ -75,6 +75,7 @@ pub fn finish(folder: &Path, compiled: Option<&Path>, out: &Path) -> Result<Buil
     let built = || -> Result<Built, AuthorError> {
         // Faults of the author's own files are told before the compiler runs, which takes minutes.
         Manifest::parse(&manifest, &manifest_path)?.check_secrets(&manifest, &manifest_path)?;
+        Manifest::check_shown(&manifest, &manifest_path)?;
         fs::create_dir_all(out).map_err(at(out))?;
         let out = out.canonicalize().map_err(at(out))?;
         let (component, copy) = (out.join(format!("{name}.wasm")), out.join("plugin.toml"));

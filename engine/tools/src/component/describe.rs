@@ -111,7 +111,8 @@ pub fn describe(component: &Component, engine: &Engine, wasm: &[u8]) -> Result<D
     let mut imports: Vec<_> = ty.imports(engine).map(|(name, _)| clean(name, 256)).collect();
     imports.sort_unstable();
     let at_most = inspect::at_most(imports.iter().map(String::as_str));
-    Ok(Description { exports, left_out, imports, at_most, handles, serves, manifest: docs::manifest(wasm) })
+    let (manifest, hidden) = (docs::manifest(wasm), docs::hidden(wasm));
+    Ok(Description { exports, left_out, imports, at_most, handles, serves, manifest, hidden })
 }
 
 fn too_much(function: &str, message: String) -> LoadError {

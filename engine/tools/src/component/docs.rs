@@ -17,6 +17,7 @@ use crate::LoadError;
 use crate::component::sections;
 use crate::mapping::TypeDoc;
 use crate::mapping::text::clean;
+use crate::shown::first_hidden;
 
 /// Custom section that holds a plugin's manifest, as TOML.
 pub const MANIFEST: &str = "hotcell-plugin";
@@ -43,6 +44,14 @@ pub enum EmbedError {
         /// Description of the fault.
         message: String,
     },
+    /// The documentation has a character that readers do not see.
+    #[error("the documentation in {}: {message}", path.display())]
+    Hidden {
+        /// Folder of the WIT package.
+        path: PathBuf,
+        /// Place of the character, and what it is.
+        message: String,
+    },
     /// The documentation or the manifest is longer than the part that is read back.
     #[error("{what} is larger than {} KiB", MAX_SECTION_BYTES >> 10)]
     TooLarge {
@@ -54,9 +63,36 @@ pub enum EmbedError {
 /// Reads the WIT package in this folder, as [`embed`] will.
 ///
 /// # Errors
-/// [`EmbedError::Wit`] when it cannot be read.
+/// [`EmbedError::Wit`] when it cannot be read, [`EmbedError::Hidden`] when its documentation has characters that readers do not see.
 pub fn check(wit: &Path) -> Result<(), EmbedError> {
-    read(wit).map(drop)
+    let (resolve, package) = read(wit)?;
+    written(wit, &resolve, package).map(drop)
+}
+
+/// The section with the documentation of a WIT package.
+fn written(wit: &Path, resolve: &Resolve, package: PackageId) -> Result<Vec<u8>, EmbedError> {
+    let docs = PackageMetadata::extract(resolve, package)
+        .encode()
+        .map_err(|cause| EmbedError::Wit { path: wit.to_owned(), message: format!("{cause:#}") })?;
+    match hidden_in(&docs) {
+        None => Ok(docs),
+        Some(message) => Err(EmbedError::Hidden { path: wit.to_owned(), message }),
+    }
+}
+
+/// The first text of such a section that has a character which readers do not see. The first byte is the version of the format.
+fn hidden_in(section: &[u8]) -> Option<String> {
+    let [0 | 1, json @ ..] = section else { return None };
+    first_hidden(&serde_json::from_slice(json).ok()?)
+}
+
+/// The first text of a component's documentation that has a character which readers do not see: its place, and the character.
+#[must_use]
+pub fn hidden(wasm: &[u8]) -> Option<String> {
+    let mut all = sections::custom(wasm, PackageMetadata::SECTION_NAME).take(MAX_SECTIONS);
+    let found =
+        all.find_map(|section| if section.len() <= MAX_SECTION_BYTES { hidden_in(section) } else { None });
+    found.map(|found| clean(&found, MAX_ITEM_CHARS))
 }
 
 /// Reads a WIT package. An error begins with file, line and column, where it has a place.
@@ -83,12 +119,11 @@ fn read(wit: &Path) -> Result<(Resolve, PackageId), EmbedError> {
 ///
 /// # Errors
 /// [`EmbedError::Component`] when the file is not a component, [`EmbedError::Wit`] when the WIT cannot be
-/// read, [`EmbedError::TooLarge`] when the documentation or the manifest is too long.
+/// read, [`EmbedError::Hidden`] when its documentation has a character that readers do not see, [`EmbedError::TooLarge`] when the documentation
+/// or the manifest is too long.
 pub fn embed(component: &[u8], wit: &Path, manifest: Option<&str>) -> Result<Vec<u8>, EmbedError> {
-    let error = |message: String| EmbedError::Wit { path: wit.to_owned(), message };
     let (resolve, package) = read(wit)?;
-    let docs =
-        PackageMetadata::extract(&resolve, package).encode().map_err(|cause| error(format!("{cause:#}")))?;
+    let docs = written(wit, &resolve, package)?;
     let too_large = |what| EmbedError::TooLarge { what };
     if docs.len() > MAX_SECTION_BYTES {
         return Err(too_large("the documentation"));

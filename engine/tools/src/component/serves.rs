@@ -257,6 +257,7 @@ mod tests {
             handles: false,
             serves: paths.iter().map(|path| (*path).to_owned()).collect(),
             manifest: None,
+            hidden: None,
         }
     }
 

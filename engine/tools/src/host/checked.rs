@@ -99,7 +99,8 @@ fn shown(mut error: CallError) -> CallError {
 /// # Errors
 /// [`Violation`] that says what is wrong.
 pub fn check_description(description: &Description) -> Result<(), Violation> {
-    let Description { exports, left_out, imports, at_most, manifest, serves, handles: _ } = description;
+    let Description { exports, left_out, imports, at_most, manifest, serves, hidden, handles: _ } =
+        description;
     let no = |what: &str| Err(Violation::new(format!("a description with {what}")));
     if [exports.len(), left_out.len(), imports.len()].iter().any(|many| *many > MAX_NAMES) {
         return no("too many names");
@@ -114,6 +115,7 @@ pub fn check_description(description: &Description) -> Result<(), Violation> {
     }
     if exports.iter().any(|e| e.description.len() > MAX_TEXT_BYTES)
         || manifest.as_ref().is_some_and(|m| m.len() > MAX_MANIFEST_BYTES)
+        || hidden.as_ref().is_some_and(|place| place.len() > MAX_TEXT_BYTES)
     {
         return no("a text that is too long");
     }
@@ -243,6 +245,7 @@ mod tests {
             handles: false,
             serves: Vec::new(),
             manifest: Some("name = \"a\"".to_owned()),
+            hidden: None,
         };
         assert_eq!(check_description(&good), Ok(()));
         let refused = |change: &dyn Fn(&mut Description)| {
@@ -260,5 +263,6 @@ mod tests {
         refused(&|d| d.imports = vec!["x".to_owned(); 2_000]);
         refused(&|d| d.at_most = vec!["everything".to_owned()]);
         refused(&|d| d.manifest = Some("x".repeat(1 << 20)));
+        refused(&|d| d.hidden = Some("x".repeat(1 << 20)));
     }
 }

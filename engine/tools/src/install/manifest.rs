@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use hotcell_sandbox::profile::{FileError, Key, parse_strict};
+use hotcell_sandbox::text::printable;
 use serde::Deserialize;
 
 use crate::Request;
 use crate::capability::{Origin, key, variable};
 use crate::install::request::Wish;
+use crate::mapping::text::clean;
+use crate::shown;
 
 /// The manifest's file in a plugin's folder.
 pub const FILE: &str = "plugin.toml";
@@ -199,6 +202,14 @@ impl Manifest {
 }
 
 impl Manifest {
+    /// Checks that no text of a manifest has a character that readers do not see. Manifests that were added earlier are still read.
+    ///
+    /// # Errors
+    /// [`FileError`] with the key and the character.
+    pub fn check_shown(text: &str, file: &Path) -> Result<(), FileError> {
+        shown::check_manifest(text, file)
+    }
+
     /// Checks that each secret can be used: a request to a place that the plugin does not ask for in `net` never leaves, with a secret or without.
     ///
     /// # Errors
@@ -242,7 +253,11 @@ fn sentence(text: &str) -> Result<String, String> {
     if text.chars().count() > MAX_TEXT_CHARS {
         return Err(format!("it has at most {MAX_TEXT_CHARS} characters"));
     }
-    Ok(hotcell_sandbox::text::printable(text))
+    Ok(match shown::check_text(text) {
+        // Without the selectors of its pictures, which would be escaped.
+        Ok(()) => printable(&clean(text, MAX_TEXT_CHARS)),
+        Err(_) => printable(text),
+    })
 }
 
 /// A reason; an error when it is empty.

@@ -271,6 +271,7 @@ mod tests {
             handles: false,
             serves: Vec::new(),
             manifest: None,
+            hidden: None,
         }
     }
 

@@ -62,6 +62,7 @@ fn protocol_messages_round_trip() {
         handles: false,
         serves: vec![],
         manifest: None,
+        hidden: None,
     };
     from_host(&FromHost::Ready(Ok(())));
     from_host(&FromHost::Ready(Err(LoadError::Stale)));

@@ -173,6 +173,8 @@ fn hostile_sections_are_no_documentation() {
     let poisoned = "\u{1}{\"worlds\":{\"w\":{\"func_exports\":{\"count\":{\"docs\":\"Co\u{200b}unts\u{202e}.\\u001b[2J\u{e0041}\"}}}}}";
     let found = description(&with("package-docs", poisoned.as_bytes())).unwrap();
     assert_eq!(found.exports[2].description, "Counts.[2J");
+    let hidden = found.hidden.expect("a place");
+    assert!(hidden.starts_with("worlds.w.func_exports.count: character 3 is U+200B"), "{hidden}");
     let long =
         format!("\u{1}{{\"worlds\":{{\"w\":{{\"funcs\":{{\"count\":\"{}\"}}}}}}}}", "a".repeat(100_000));
     let found = description(&with("package-docs", long.as_bytes())).unwrap();
