@@ -138,6 +138,9 @@ pub enum EndpointError {
         /// Reason.
         why: String,
     },
+    /// The URL is empty.
+    #[error("the URL is empty; name one, such as http://127.0.0.1:8000/v1")]
+    EmptyUrl,
     /// The provider has no usual URL.
     #[error("the provider {0} has no usual URL; name one, such as http://127.0.0.1:8000/v1")]
     NoUrl(&'static str),
@@ -362,6 +365,12 @@ pub fn check_name(name: &str) -> Result<(), EndpointError> {
 /// Reads a base URL. Without a path it is that of the interface's version (`/v1`), since people write `http://127.0.0.1:11434`.
 fn base(provider: Provider, text: &str) -> Result<Url, EndpointError> {
     let bad = |why: &str| EndpointError::Url { url: text.to_owned(), why: why.to_owned() };
+    if text.trim().is_empty() {
+        return Err(EndpointError::EmptyUrl);
+    }
+    if !text.contains("://") {
+        return Err(bad("does not begin with http:// or https://"));
+    }
     let mut url = Url::parse(text).map_err(|e| bad(&format!("is not valid ({e})")))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(bad("is neither http nor https"));
@@ -424,7 +433,11 @@ mod tests {
             (new("", Some("http://a"), "m", None), "not a name"),
             (new("a", None, "m", None), "no usual URL"),
             (new("a", Some("ftp://a"), "m", None), "neither http nor https"),
-            (new("a", Some("a b"), "m", None), "not valid"),
+            (new("a", Some("a b"), "m", None), "does not begin with http:// or https://"),
+            (new("a", Some("localhost:8000/v1"), "m", None), "does not begin with http:// or https://"),
+            (new("a", Some("http://a b"), "m", None), "not valid"),
+            (new("a", Some(""), "m", None), "the URL is empty; name one"),
+            (new("a", Some(" "), "m", None), "the URL is empty; name one"),
             (new("a", Some("https://me:pass@a/v1"), "m", None), "…@a/v1"),
             (new("a", Some("http://a/v1?key=1"), "m", None), "query"),
             (new("a", Some("http://a"), "", None), "name of the model"),

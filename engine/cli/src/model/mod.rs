@@ -149,7 +149,7 @@ fn of_endpoint(error: &EndpointError) -> ErrorReport {
     let field = match error {
         EndpointError::Provider { .. } => "--provider",
         EndpointError::Name(_) => "NAME",
-        EndpointError::Url { .. } | EndpointError::NoUrl(_) => "--url",
+        EndpointError::Url { .. } | EndpointError::EmptyUrl | EndpointError::NoUrl(_) => "--url",
         EndpointError::ClearKey(_) | EndpointError::Key(_) => "--key",
         EndpointError::Model => "--model",
         _ => "--price",
