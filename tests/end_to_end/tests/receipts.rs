@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 
 use hotcell_end_to_end::mcp::{Local, STATELESS, until};
-use hotcell_end_to_end::{Ended, User, everyone};
+use hotcell_end_to_end::{Ended, User, Weak, everyone};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -103,19 +103,32 @@ fn receipt_of_a_session_has_its_cells() {
         }
         let shown = receipt(user, &["show", &out("good.json")]);
         assert!(shown.code(0).text().contains("python: 2 cells"), "{}", shown.text());
-        // The end of a terminal, and a request to end, while it waits for more.
-        for signal in [Signal::SIGHUP, Signal::SIGTERM] {
-            let file = out(&format!("{}.json", signal.as_str()));
-            let call = user.hotcell(["session", "python", "--json", "--receipt", &file]);
-            let mut child = call.piped().start();
+        // The end of a terminal, and a request to end, while it waits for more. Under nohup, which may have started the tests, it outlives its
+        // terminal.
+        for (outer, signals, ended) in [
+            ("--default-signal=HUP", &[Signal::SIGHUP][..], "hangup"),
+            ("--default-signal=HUP", &[Signal::SIGTERM], "request"),
+            ("--ignore-signal=HUP", &[Signal::SIGHUP, Signal::SIGTERM], "nohup"),
+        ] {
+            let file = out(&format!("{ended}.json"));
+            let words = ["session", "python", "--json", "--receipt", &file];
+            let mut child = user.hotcell_on(&Weak::default().within(&["env", outer]), words).piped().start();
             let mut stdin = child.stdin.take().expect("a pipe");
             stdin.write_all(b"{\"code\": \"x = 6\"}\n").expect("it reads");
             let mut line = String::new();
             let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
             stdout.read_line(&mut line).expect("an answer");
-            kill(Pid::from_raw(i32::try_from(child.id()).expect("an id")), signal).expect("it is sent");
-            assert_eq!(child.wait().expect("it ends").code(), Some(130), "{signal}");
-            assert_eq!(statement(&file)["predicate"]["session"]["cells"], 1, "{signal}");
+            for (sent, signal) in signals.iter().enumerate() {
+                kill(Pid::from_raw(i32::try_from(child.id()).expect("an id")), *signal).expect("it is sent");
+                if sent + 1 < signals.len() {
+                    stdin.write_all(b"{\"code\": \"x\"}\n").expect("it reads");
+                    line.clear();
+                    stdout.read_line(&mut line).expect("an answer");
+                    assert!(line.contains('6'), "{ended}: {line}");
+                }
+            }
+            assert_eq!(child.wait().expect("it ends").code(), Some(130), "{ended}");
+            assert_eq!(statement(&file)["predicate"]["session"]["cells"], signals.len(), "{ended}");
         }
         // Each session of a service, too, however it ends.
         user.make_folder("work/kept");
