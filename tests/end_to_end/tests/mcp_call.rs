@@ -172,7 +172,7 @@ fn servers_that_break_the_protocol_are_told_in_a_line() {
     let mut begun = Instant::now();
     for (name, program, within, says) in [
         ("ends", "raise SystemExit(3)", "20s", "the server ended (exit status: 3)"),
-        ("long", "print('x' * (65 << 20))", "20s", "before it answered initialize"),
+        ("long", "print('x' * (65 << 20))", "90s", "before it answered initialize"),
         ("silent", "import sys; sys.stdin.read()", "1s", "did not answer initialize within 1 s"),
         ("noise", "print('noise')", "20s", "the server ended (exit status: 0)"),
     ] {
@@ -180,7 +180,8 @@ fn servers_that_break_the_protocol_are_told_in_a_line() {
         let ended = user.hotcell(["mcp", "servers", "try", name, "--timeout", within]).end();
         ended.code(125).says(says);
         assert_eq!(ended.stderr.contains("| noise"), name == "noise", "{ended:?}");
-        assert!(begun.elapsed() < Duration::from_secs(20), "{name}: {:?}", begun.elapsed());
+        // None waits for its time: a busy machine takes half a minute for 65 MiB.
+        assert!(begun.elapsed() < Duration::from_secs(80), "{name}: {:?}", begun.elapsed());
         begun = Instant::now();
     }
 }
