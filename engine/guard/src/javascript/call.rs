@@ -1,6 +1,6 @@
 //! Calls: reports them, and follows the code that they execute.
 
-use super::{Js, span};
+use super::{Js, packages, span};
 use crate::executed::Executed;
 use crate::feed::Registry;
 use crate::report::HandedSource;
@@ -22,6 +22,21 @@ fn is_shell_tag(tag: &Expression<'_>) -> bool {
         Expression::CallExpression(call) => is_shell_tag(&call.callee),
         _ => false,
     }
+}
+
+/// True for a command line whose next word is code: `sh -c `, `python3 -c `, `node -e `, `eval `.
+fn takes_code(line: &str) -> bool {
+    let mut words = line.split_whitespace().rev();
+    let (Some(flag), true) = (words.next(), line.ends_with(char::is_whitespace)) else { return false };
+    if flag == "eval" {
+        return true;
+    }
+    let program = words.next().map(crate::rules::basename).unwrap_or_default();
+    let by_letter = matches!(flag, "-c" | "-lc" | "-ic" | "-ec")
+        && (crate::rules::is_shell(program) || program.starts_with("python"));
+    by_letter
+        || matches!(flag, "-e" | "--eval" | "-p" | "--print")
+            && matches!(program, "node" | "bun" | "perl" | "ruby" | "php")
 }
 
 impl Js<'_, '_, '_> {
@@ -139,6 +154,9 @@ impl Js<'_, '_, '_> {
         self.options_given(&names, args, at);
         self.hidden_ways(&names, receiver, method, args, context, at);
         for name in &names {
+            if let Some((function, args)) = packages::as_of_node(name, args) {
+                self.invoke(&Value::name(function), None, None, &args, at);
+            }
             self.runs(name, args, &kwargs, at);
             self.saves(name, args);
             self.starts(name, args, at);
@@ -150,11 +168,18 @@ impl Js<'_, '_, '_> {
         }
     }
 
-    /// Reads a template that is tagged `$`, of libraries that start a shell: with settings of the tag, as in `$.sync` and `$({ … })`. They quote what is
+    /// Reads a template that is tagged `$`, of packages that start a shell: with settings of the tag, as in `$.sync` and `$({ … })`. They quote what is
     /// put in; what is not known is a hole.
     pub(super) fn shell_template(&mut self, it: &TaggedTemplateExpression<'_>, tag: &Value) {
         if !is_shell_tag(&it.tag) && !tag.names.iter().any(|name| name.ends_with(".$")) {
             return;
+        }
+        if let Expression::CallExpression(settings) = it.tag.get_inner_expression()
+            && let Some(options) = self.arguments(&settings.arguments).first()
+            && packages::property(options, "shell").is_some_and(|shell| shell.truth() != Some(false))
+        {
+            let text = self.template(&it.quasi);
+            self.invoke(&Value::name("child_process.exec"), None, None, &[text], it.quasi.span);
         }
         let mut line = String::new();
         for (at, quasi) in it.quasi.quasis.iter().enumerate() {
@@ -167,7 +192,19 @@ impl Js<'_, '_, '_> {
                         line.push_str(&text.replace('\'', "'\\''"));
                         line.push('\'');
                     }
-                    None => line.push(HOLE),
+                    None => {
+                        // `bash -c ${x}`: quoting makes it one word, which is code.
+                        if takes_code(&line) {
+                            self.invoke(
+                                &Value::name("child_process.exec"),
+                                None,
+                                None,
+                                &[value],
+                                it.quasi.span,
+                            );
+                        }
+                        line.push(HOLE);
+                    }
                 }
             }
         }
@@ -207,7 +244,7 @@ impl Js<'_, '_, '_> {
             }
             let sensitive = module.and_then(Value::as_whole_text).is_some_and(|m| {
                 matches!(
-                    super::value::module(m),
+                    super::packages::module(m),
                     "child_process" | "vm" | "worker_threads" | "cluster" | "net" | "dgram"
                 )
             });
@@ -248,9 +285,7 @@ impl Js<'_, '_, '_> {
             "child_process.spawn"
             | "child_process.spawnSync"
             | "child_process.execFile"
-            | "child_process.execFileSync"
-            | "execa"
-            | "cross-spawn" => {
+            | "child_process.execFileSync" => {
                 let Some(program) = args.first().cloned() else { return };
                 if shell
                     || args.get(1).is_none_or(|v| !matches!(v.known, Some(Const::List(_))))

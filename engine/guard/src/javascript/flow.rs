@@ -597,14 +597,8 @@ impl<'a> Js<'_, '_, '_> {
     /// Remembers a file that is written.
     pub(super) fn saves(&mut self, name: &str, args: &[Value]) {
         let [path, content, ..] = args else { return };
-        let written = matches!(
-            name,
-            "fs.writeFile"
-                | "fs.writeFileSync"
-                | "fs.appendFileSync"
-                | "fs.promises.writeFile"
-                | "fs-extra.outputFile"
-        );
+        let written =
+            matches!(name, "fs.writeFile" | "fs.writeFileSync" | "fs.appendFileSync" | "fs-extra.outputFile");
         if !written {
             return;
         }
@@ -618,7 +612,7 @@ impl<'a> Js<'_, '_, '_> {
     /// Reports a call that starts or loads a file that was written.
     pub(super) fn starts(&mut self, name: &str, args: &[Value], at: Span) {
         let started = name.starts_with("child_process.")
-            || matches!(name, "require" | "import" | "execa" | "shelljs.exec");
+            || matches!(name, "require" | "import" | "execa.command" | "shelljs.exec");
         if !started || self.flow.saved.is_empty() {
             return;
         }

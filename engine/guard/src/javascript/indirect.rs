@@ -155,7 +155,6 @@ impl<'a> Js<'_, '_, '_> {
                     | "child_process.execFileSync"
                     | "child_process.spawn"
                     | "child_process.spawnSync"
-                    | "execa"
             )
         };
         let [program, list, ..] = args else { return };

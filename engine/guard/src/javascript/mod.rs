@@ -11,6 +11,7 @@ mod fold;
 mod guards;
 mod holders;
 mod indirect;
+mod packages;
 mod plain;
 mod pollute;
 mod reach;
@@ -29,8 +30,8 @@ use oxc_ast::ast::{
     ExpressionStatement, ForOfStatement, ForStatement, ForStatementLeft, FormalParameters, Function,
     IdentifierReference, IfStatement, ImportDeclaration, ImportDeclarationSpecifier, ImportExpression,
     MethodDefinition, NewExpression, ObjectExpression, ObjectProperty, PropertyDefinition, PropertyKey,
-    ReturnStatement, StringLiteral, TaggedTemplateExpression, TemplateLiteral, VariableDeclarator,
-    WhileStatement, YieldExpression,
+    ReturnStatement, StringLiteral, TSImportEqualsDeclaration, TSModuleReference, TaggedTemplateExpression,
+    TemplateLiteral, VariableDeclarator, WhileStatement, YieldExpression,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_parser::Parser;
@@ -346,11 +347,11 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
 
     fn visit_import_declaration(&mut self, it: &ImportDeclaration<'a>) {
         self.module_in_address(&it.source);
-        let module = value::module(it.source.value.as_str());
+        let module = packages::module(it.source.value.as_str());
         for specifier in it.specifiers.iter().flatten() {
             match specifier {
                 ImportDeclarationSpecifier::ImportSpecifier(one) => {
-                    let name = format!("{}.{}", module, one.imported.name());
+                    let name = packages::member(module, one.imported.name().as_str());
                     let value = value::origin_of(Value::name(&name));
                     self.bind(Self::declared(&one.local), one.local.name.as_str(), value);
                 }
@@ -362,6 +363,14 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
                 }
             }
         }
+    }
+
+    /// `import fs = require('fs');` of TypeScript.
+    fn visit_ts_import_equals_declaration(&mut self, it: &TSImportEqualsDeclaration<'a>) {
+        let TSModuleReference::ExternalModuleReference(module) = &it.module_reference else { return };
+        self.module_in_address(&module.expression);
+        let value = Value::name(packages::module(module.expression.value.as_str()));
+        self.bind(Self::declared(&it.id), it.id.name.as_str(), value);
     }
 
     fn visit_import_expression(&mut self, it: &ImportExpression<'a>) {

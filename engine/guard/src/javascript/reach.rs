@@ -14,18 +14,10 @@ pub(super) const MET: Origin = Origin(Origin::WIDE.0 | Origin::TREE.0);
 
 /// Origin that a listing adds: far-reaching if it begins at the root or the home folder.
 pub(super) fn listed(callee: &Value, args: &[Value]) -> Origin {
-    let lists = callee.names.iter().any(|name| {
-        matches!(
-            &**name,
-            "fs.readdir"
-                | "fs.readdirSync"
-                | "fs.opendir"
-                | "fs.opendirSync"
-                | "fs.promises.readdir"
-                | "Deno.readDir"
-                | "Deno.readDirSync"
-        )
-    });
+    let lists = callee
+        .names
+        .iter()
+        .any(|name| matches!(&**name, "fs.readdir" | "fs.readdirSync" | "fs.opendir" | "fs.opendirSync"));
     let wide = args.first().filter(|_| lists).is_some_and(|root| {
         root.origin.has(Origin::WIDE)
             || root.as_text().is_some_and(is_root_like)

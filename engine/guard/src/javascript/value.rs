@@ -1,5 +1,6 @@
 //! Possible values of an expression.
 
+use super::packages::{is_module, member, module};
 use super::{Js, Name, fold};
 use crate::decode;
 use crate::value::{Const, HOLE, Names, Origin, Value, concat, names_variable};
@@ -9,14 +10,6 @@ use oxc_ast::ast::{
 };
 use smallvec::smallvec;
 use std::rc::Rc;
-
-/// A module's name without its scheme.
-pub(super) fn module(name: &str) -> &str {
-    match name.strip_prefix("node:").unwrap_or(name) {
-        "fs/promises" => "fs",
-        name => name,
-    }
-}
 
 /// True for names of the global object.
 fn is_global(name: &str) -> bool {
@@ -61,6 +54,7 @@ impl Js<'_, '_, '_> {
             Expression::ObjectExpression(object) => {
                 let mut pairs = Vec::new();
                 let mut sum = Value::default();
+                let mut spread_modules = Names::new();
                 for property in &object.properties {
                     let ObjectPropertyKind::ObjectProperty(property) = property else {
                         // `{ ...process.env }`.
@@ -68,6 +62,8 @@ impl Js<'_, '_, '_> {
                             let value = self.value(&spread.argument);
                             // An object that holds the environment among other things is not the environment.
                             let whole = value.is_named("process.env");
+                            // `{ ...require('fs') }` has the members of the module.
+                            spread_modules.extend(value.names.iter().filter(|name| is_module(name)).cloned());
                             sum = sum.made_of(&if whole { value } else { value.without(Origin::ENV) });
                         }
                         continue;
@@ -80,7 +76,9 @@ impl Js<'_, '_, '_> {
                     sum = sum.made_of(&value);
                     pairs.push((key, value));
                 }
-                Value::of(Const::Map(pairs.into())).made_of(&sum)
+                let mut object = Value::of(Const::Map(pairs.into())).made_of(&sum);
+                object.names.extend(spread_modules);
+                object
             }
             Expression::ArrowFunctionExpression(arrow) => Value {
                 names: smallvec!["?function".into(), format!("?@{}", arrow.span.start).into()],
@@ -95,6 +93,8 @@ impl Js<'_, '_, '_> {
             Expression::AssignmentExpression(assign) => self.value(&assign.right),
             Expression::AwaitExpression(inner) => self.value(&inner.argument),
             Expression::ParenthesizedExpression(inner) => self.value(&inner.expression),
+            Expression::TSTypeAssertion(inner) => self.value(&inner.expression),
+            Expression::TSInstantiationExpression(inner) => self.value(&inner.expression),
             Expression::TSAsExpression(inner) => self.value(&inner.expression),
             Expression::TSNonNullExpression(inner) => self.value(&inner.expression),
             Expression::TSSatisfiesExpression(inner) => self.value(&inner.expression),
@@ -294,9 +294,7 @@ impl Js<'_, '_, '_> {
                 ("process.mainModule" | "module" | "require.main", "require") => "require".to_owned(),
                 ("process.mainModule.constructor" | "module.constructor" | "module", "_load")
                 | ("require", "main.require") => "require".to_owned(),
-                (_, "default") => own.to_string(),
-                ("fs", "promises") => "fs".to_owned(),
-                (own, name) => format!("{own}.{name}"),
+                (own, name) => member(own, name),
             };
             out = origin_of(Value::name(&full)).or(&out);
         }
@@ -389,7 +387,6 @@ impl Js<'_, '_, '_> {
                     | "path.basename"
                     | "fs.readFile"
                     | "fs.readFileSync"
-                    | "fs.promises.readFile"
                     | "shell-quote.quote"
                     | "Boolean"
                     | "shell-escape"
@@ -402,7 +399,7 @@ impl Js<'_, '_, '_> {
             origin = Origin(origin.0 & !Origin::CALLER.0);
         }
         // A program gets its environment and does not return it.
-        let starts = |n: &Rc<str>| n.starts_with("child_process.") || matches!(&**n, "execa" | "cross-spawn");
+        let starts = |n: &Rc<str>| n.starts_with("child_process.") || &**n == "execa.command";
         if callee.names.iter().any(starts) {
             origin = Origin(origin.0 & !Origin::ENV.0);
         }
@@ -598,24 +595,10 @@ fn origin_by_name(name: &str) -> Origin {
         | "browser.webRequest.onBeforeSendHeaders.addListener"
         | "browser.webRequest.onSendHeaders.addListener"
         | "browser.webRequest.onHeadersReceived.addListener" => Origin::SECRET,
-        "fetch"
-        | "axios"
-        | "axios.get"
-        | "axios.post"
-        | "http.get"
-        | "https.get"
-        | "http.request"
-        | "https.request"
-        | "XMLHttpRequest"
-        | "got"
-        | "got.get"
-        | "request"
-        | "request.get"
+        "XMLHttpRequest"
         | "EventSource"
         | "eventsource.EventSource"
         | "eventsource"
-        | "node-fetch"
-        | "superagent.get"
         | "dns.resolveTxt"
         | "dns.resolve" => Origin::NET,
         "child_process.execSync" | "child_process.spawnSync" | "child_process.execFileSync" => Origin::OUTPUT,
@@ -630,6 +613,7 @@ fn origin_by_name(name: &str) -> Origin {
         | "zlib.gunzipSync"
         | "zlib.brotliDecompressSync"
         | "CryptoJS.AES.decrypt" => Origin::DECODED,
+        _ if crate::rules::is_request_of_javascript(name) => Origin::NET,
         _ if crate::rules::asks_model(name) => Origin::MODEL,
         _ => Origin::default(),
     }

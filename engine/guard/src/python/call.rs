@@ -3,7 +3,7 @@
 use super::entry;
 use super::flow::GIVEN;
 use super::model::{self, Spawn};
-use super::statement::canonical;
+use super::packages::{self, canonical};
 use super::{Python, fold, span};
 use crate::executed::Executed;
 use crate::report::{HandedSource, StepKind};
@@ -169,6 +169,10 @@ impl<'a> Python<'_, '_, 'a> {
                 paths.into_iter().zip(args).map(|(path, arg)| path.unwrap_or_else(|| arg.clone())).collect()
             });
         let args = told.as_deref().filter(|_| !is_own).unwrap_or(args);
+        let of_package = |name| packages::as_of_subprocess(name, args, kwargs);
+        if let Some((function, args, kwargs)) = callee.names.iter().find_map(|name| of_package(name)) {
+            return self.invoke(&Value::name(function), None, &args, &kwargs, at);
+        }
         if let Some(value) = self.operator(callee, args, kwargs, at) {
             return value.with_origin(Origin(origin.0 & !Origin::COMPUTED.0));
         }

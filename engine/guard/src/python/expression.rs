@@ -1,6 +1,6 @@
 //! Expressions and their possible values.
 
-use super::statement::canonical;
+use super::packages::canonical;
 use super::{Python, Scope, fold, model, span};
 use crate::value::{Const, HOLE, Origin, Value, concat, names_variable};
 use ruff_python_ast::{Expr, FStringPart, InterpolatedStringElement, Number, UnaryOp};

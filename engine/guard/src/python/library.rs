@@ -4,7 +4,7 @@
 use super::call::Named;
 use super::expression::{concat_all, environment, join_all};
 use super::objects::HELD;
-use super::statement::canonical;
+use super::packages::canonical;
 use super::{Python, fold, model};
 use crate::decode;
 use crate::value::{Const, Names, Origin, Value};
@@ -266,6 +266,8 @@ impl Python<'_, '_, '_> {
             "pathlib.Path().open" => {
                 self.opened(&[object.map(|(o, _)| o.clone()).unwrap_or_default()], kwargs)
             }
+            // The function itself, as a member of a class.
+            "staticmethod" | "classmethod" => first.cloned().unwrap_or_default(),
             "functools.partial" => first.map_or_else(Value::default, |target| {
                 let bound = kwargs.iter().map(|(k, v)| (Value::text(k), v.clone())).collect::<Vec<_>>();
                 let parts = vec![

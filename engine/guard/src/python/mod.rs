@@ -18,6 +18,7 @@ mod library;
 mod loops;
 mod model;
 mod objects;
+mod packages;
 mod plain;
 mod saved;
 mod statement;

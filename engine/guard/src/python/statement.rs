@@ -1,5 +1,6 @@
 //! Statements: bindings, control flow, definitions.
 
+use super::packages::canonical;
 use super::{Pending, Python, Scope, span};
 use crate::value::{Const, Origin, Value};
 use ruff_python_ast::{ExceptHandler, Expr, Stmt};
@@ -437,13 +438,23 @@ impl<'a> Python<'_, '_, 'a> {
     }
 
     fn unpack(&mut self, targets: &'a [Expr], value: &Value) {
-        let items = value.elements().filter(|items| items.len() == targets.len());
+        let starred = targets.iter().position(|target| matches!(target, Expr::Starred(_)));
+        let items = value.elements().filter(|items| match starred {
+            Some(_) => items.len() + 1 >= targets.len(),
+            None => items.len() == targets.len(),
+        });
         for (at, target) in targets.iter().enumerate() {
             let piece = match &items {
-                Some(items) => Value {
-                    trail: items[at].trail.clone().or_else(|| value.trail.clone()),
-                    ..items[at].clone().with_origin(Origin(value.origin.0 & !Origin::COMPUTED.0))
-                },
+                // A starred target takes what is assigned to no other.
+                Some(_) if starred == Some(at) => Value { known: None, chain: Vec::new(), ..value.clone() },
+                Some(items) => {
+                    let from_end = starred.is_some_and(|star| star < at);
+                    let item = &items[if from_end { items.len() + at - targets.len() } else { at }];
+                    Value {
+                        trail: item.trail.clone().or_else(|| value.trail.clone()),
+                        ..item.clone().with_origin(Origin(value.origin.0 & !Origin::COMPUTED.0))
+                    }
+                }
                 None => Value { known: None, chain: Vec::new(), ..value.clone() },
             };
             self.assign(target, piece);
@@ -538,43 +549,5 @@ impl<'a> Python<'_, '_, 'a> {
             }
             _ => {}
         }
-    }
-}
-
-/// Other spellings of a name's module.
-pub(super) fn canonical(name: &str) -> &str {
-    match name {
-        "os.path.os" => "os",
-        "posix.system" | "nt.system" => "os.system",
-        "posix.fork" => "os.fork",
-        "posix.unlink" | "nt.unlink" => "os.unlink",
-        "posix.execv" => "os.execv",
-        "posix.execve" => "os.execve",
-        "posix.chmod" => "os.chmod",
-        "posix.kill" => "os.kill",
-        "_pickle.Unpickler" => "pickle.Unpickler",
-        "_pickle.loads" | "cPickle.loads" => "pickle.loads",
-        "builtins.eval" => "eval",
-        "builtins.exec" => "exec",
-        "builtins.compile" => "compile",
-        "builtins.__import__" | "importlib.__import__" => "__import__",
-        "builtins.getattr" => "getattr",
-        "builtins.open" | "io.open" | "codecs.open" => "open",
-        "builtins.input" => "input",
-        "builtins.globals" => "globals",
-        "cryptography.fernet.Fernet" => "Fernet",
-        // Other functions of the library that delete a tree, or a file.
-        "test.support.os_helper.rmtree"
-        | "test.support.rmtree"
-        | "shutil._rmtree_unsafe"
-        | "shutil._rmtree_safe_fd"
-        | "venv.EnvBuilder().clear_directory"
-        | "tempfile.TemporaryDirectory()._rmtree"
-        | "tempfile.TemporaryDirectory._rmtree"
-        | "setuptools._distutils.dir_util.remove_tree"
-        | "distutils.dir_util.remove_tree" => "shutil.rmtree",
-        "test.support.os_helper.unlink" | "test.support.unlink" => "os.unlink",
-        "test.support.os_helper.rmdir" | "test.support.rmdir" => "os.rmdir",
-        other => other,
     }
 }

@@ -84,6 +84,11 @@ impl Pack {
         {
             self.check(rules, call, hit);
         }
+        for (holds, rules) in &index.groups {
+            if holds(name) {
+                self.check(rules, call, hit);
+            }
+        }
         let head = name.split(['.', '(']).next().unwrap_or(name);
         if index.heads.contains(head) {
             for (prefix, rules) in &index.prefixes {

@@ -5,6 +5,7 @@
 //! name resolution and evaluation. Every rule is checked against its own examples when its pack loads.
 
 mod class;
+mod groups;
 mod interpreter;
 mod matching;
 mod network;
@@ -23,7 +24,9 @@ pub use schema::{Match, Metadata, Rule, When};
 pub(crate) use class::{SERVICE_TOKEN, TOKEN, is_dump, is_secret, is_shell};
 pub(crate) use interpreter::{is_fed_interpreter, started};
 pub(crate) use matching::{Call, Spot, TextKind};
-pub(crate) use network::{address_at, asks_model, is_open_address, receives, requests_address};
+pub(crate) use network::{
+    address_at, asks_model, is_open_address, is_request_of_javascript, receives, requests_address,
+};
 pub(crate) use path::{basename, is_home_whole, is_of_an_image, is_root_like};
 pub(crate) use program::{FOUND_PROGRAM, given_as_option};
 pub(crate) use structure::{Grammar, found};

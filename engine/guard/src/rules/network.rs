@@ -211,6 +211,49 @@ pub(crate) fn requests_address(name: &str) -> bool {
     opens || is_request(method) && WEB_CLIENTS.iter().any(|client| is_of(owner, client))
 }
 
+/// True for calls of JavaScript that request an address.
+pub(crate) fn is_request_of_javascript(name: &str) -> bool {
+    !name.ends_with(".goto") && requests_address(name)
+}
+
+/// Functions of Python that request an address and have another form than the clients of [`WEB_MODULES`].
+const REQUESTS: &[&str] = &[
+    "http.client.HTTPConnection().request",
+    "http.client.HTTPSConnection().request",
+    "httplib2.Http().request",
+    "aiohttp.request",
+    "urllib.urlopen",
+    "urllib.urlretrieve",
+    "urllib2.urlopen",
+    "urllib2.Request",
+    "urllib3.request",
+    "urllib3.PoolManager().request",
+    "urllib3.PoolManager().urlopen",
+    "wget.download",
+];
+
+/// True for calls of Python that request an address, or make the request that another call sends.
+pub(super) fn is_request_of_python(name: &str) -> bool {
+    let Some((owner, method)) = name.rsplit_once('.') else { return false };
+    let asks = is_request(method)
+        || matches!(method, "urlopen" | "urlretrieve" | "ws_connect" | "Request" | "download");
+    // `real = requests.Session.request` is a method without an object, of which a wrapper is made.
+    if owner
+        .rsplit('.')
+        .next()
+        .is_some_and(|last| last.starts_with(char::is_uppercase) && !last.ends_with(')'))
+    {
+        return false;
+    }
+    // `requests.get(u).json().get(k)` reads an answer.
+    let is_answer =
+        || owner.split('.').any(|part| part.split_once('(').is_some_and(|(called, _)| is_request(called)));
+    asks && (REQUESTS.contains(&name)
+        || WEB_MODULES.iter().any(|module| is_of(owner, module))
+            && !OTHERS.iter().any(|module| is_of(owner, module))
+            && !is_answer())
+}
+
 /// Position of the address in a call of Python that requests one, or opens it in a browser.
 pub(crate) fn address_at(name: &str) -> Option<usize> {
     let (owner, method) = name.rsplit_once('.')?;

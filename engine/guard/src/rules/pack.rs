@@ -1,6 +1,7 @@
 //! Loads packs: parse, index, check.
 
 use super::TextKind;
+use super::groups::{self, Group};
 use super::pattern::{Filter, Pattern};
 use super::schema::{Level, Rule};
 use super::structure::{self, Structure};
@@ -100,6 +101,7 @@ pub(super) struct Index {
     pub(super) prefixes: Vec<(Box<str>, Vec<usize>)>,
     pub(super) heads: FxHashSet<Box<str>>,
     pub(super) facts: FxHashMap<Box<str>, Vec<usize>>,
+    pub(super) groups: Vec<(Group, Vec<usize>)>,
 }
 
 #[derive(Debug)]
@@ -276,7 +278,18 @@ impl Loading {
                 unless: all(&pattern.unless).map_err(&wrong)?,
             });
             let index = indexes.entry(rule.language.rules()).or_default();
-            pattern.call.iter().for_each(|name| index.add(name, at));
+            for name in &pattern.call {
+                // `@scope/package.function` is a name.
+                let Some(group) = name.strip_prefix('@').filter(|group| !group.contains('/')) else {
+                    index.add(name, at);
+                    continue;
+                };
+                let group = groups::group(group, rule.language).map_err(&wrong)?;
+                match index.groups.iter_mut().find(|(known, _)| std::ptr::fn_addr_eq(*known, group)) {
+                    Some((_, rules)) => rules.push(at),
+                    None => index.groups.push((group, vec![at])),
+                }
+            }
             for name in &pattern.command {
                 let name = if name == "*" { "<any>" } else { name };
                 index.names.entry(name.into()).or_default().push(at);

@@ -60,7 +60,7 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Match {
-    /// Calls of these canonical names; `*.recv` is a method of any value, `pynput.*` any member of a module.
+    /// Calls of these canonical names; `*.recv` is a method of any value, `pynput.*` any member of a module, `@request` a group.
     #[serde(default)]
     pub call: Vec<String>,
     /// Commands with these base names.

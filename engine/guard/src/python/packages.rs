@@ -1,0 +1,178 @@
+//! Other names of functions of the standard library, and functions of packages that are one of them in another form: rules and flows know
+//! the library's alone.
+
+use super::call::Named;
+use crate::value::{Const, Value};
+
+/// Other spellings of a name's module.
+pub(super) fn canonical(name: &str) -> &str {
+    match name {
+        "os.path.os" => "os",
+        "posix.system" | "nt.system" => "os.system",
+        "posix.fork" => "os.fork",
+        "posix.unlink" | "nt.unlink" => "os.unlink",
+        "posix.execv" => "os.execv",
+        "posix.execve" => "os.execve",
+        "posix.chmod" => "os.chmod",
+        "posix.kill" => "os.kill",
+        "_pickle.Unpickler" => "pickle.Unpickler",
+        "_pickle.loads" | "cPickle.loads" => "pickle.loads",
+        "builtins.eval" => "eval",
+        "builtins.exec" => "exec",
+        "builtins.compile" => "compile",
+        "builtins.__import__" | "importlib.__import__" => "__import__",
+        "builtins.getattr" => "getattr",
+        "builtins.open" | "io.open" | "codecs.open" => "open",
+        "builtins.input" => "input",
+        "builtins.globals" => "globals",
+        "cryptography.fernet.Fernet" => "Fernet",
+        // Other functions of the library that delete a tree, or a file.
+        "test.support.os_helper.rmtree"
+        | "test.support.rmtree"
+        | "shutil._rmtree_unsafe"
+        | "shutil._rmtree_safe_fd"
+        | "venv.EnvBuilder().clear_directory"
+        | "tempfile.TemporaryDirectory()._rmtree"
+        | "tempfile.TemporaryDirectory._rmtree"
+        | "setuptools._distutils.dir_util.remove_tree"
+        | "distutils.dir_util.remove_tree" => "shutil.rmtree",
+        "test.support.os_helper.unlink" | "test.support.unlink" => "os.unlink",
+        "test.support.os_helper.rmdir" | "test.support.rmdir" => "os.rmdir",
+        // Packages that have the module `subprocess` again.
+        "subprocess32.run" => "subprocess.run",
+        "subprocess32.call" => "subprocess.call",
+        "subprocess32.check_call" => "subprocess.check_call",
+        "subprocess32.check_output" => "subprocess.check_output",
+        "subprocess32.Popen" | "psutil.Popen" => "subprocess.Popen",
+        "asyncio.subprocess.create_subprocess_shell" => "asyncio.create_subprocess_shell",
+        "asyncio.subprocess.create_subprocess_exec" => "asyncio.create_subprocess_exec",
+        other => ["gevent.", "eventlet.green."]
+            .iter()
+            .find_map(|package| other.strip_prefix(package).filter(|name| name.starts_with("subprocess.")))
+            .or_else(|| carried_module(other))
+            .unwrap_or(other),
+    }
+}
+
+/// Modules of the library that other modules of the library import, and so carry as a member.
+const CARRIED: &[&str] =
+    &["builtins", "ctypes", "importlib", "marshal", "os", "pickle", "shutil", "socket", "subprocess", "sys"];
+
+/// The module that another module of the library carries: `subprocess.os` and `random._os` are `os`.
+fn carried_module(name: &str) -> Option<&'static str> {
+    let (owner, last) = name.rsplit_once('.')?;
+    let last = last.strip_prefix('_').unwrap_or(last);
+    let carried = CARRIED.iter().find(|module| **module == last)?;
+    let library = owner.split('.').next().unwrap_or(owner);
+    // A module or a class of its own.
+    let own = (owner, last) == ("asyncio", "subprocess") || owner.rsplit('.').next() == Some(last);
+    (!own && !owner.contains('(') && crate::feed::PYTHON_MODULES.contains(&library)).then_some(carried)
+}
+
+/// Functions that give a text to a shell and return its output.
+const SHELLS: &[&str] = &[
+    "delegator.run",
+    "envoy.run",
+    "fabric.Connection().local",
+    "fabric.api.local",
+    "invoke.Context().run",
+    "invoke.context.Context().run",
+    "invoke.run",
+    "sarge.capture_both",
+    "sarge.capture_stdout",
+    "sarge.run",
+];
+/// Functions that start a program from a list, and a shell from a text.
+const TEXT_OR_LIST: &[&str] = &[
+    "anyio.open_process",
+    "anyio.run_process",
+    "curio.subprocess.check_output",
+    "curio.subprocess.run",
+    "trio.lowlevel.open_process",
+    "trio.run_process",
+];
+
+/// Function of the library, its arguments and its named ones, for a call of a package that starts a program: `sh.bash("-c", x)`,
+/// `invoke.run(x)`, `anyio.run_process(["sh", "-c", x])`, `pexpect.spawn("sh", ["-c", x])`.
+pub(super) fn as_of_subprocess(
+    name: &str,
+    args: &[Value],
+    kwargs: &[Named],
+) -> Option<(&'static str, Vec<Value>, Vec<Named>)> {
+    let is_list = |value: &Value| matches!(value.known, Some(Const::List(_)));
+    let shell = |text: &Value| Some(("subprocess.getoutput", vec![text.clone()], Vec::new()));
+    let list = |program: Value, rest: &[Value]| {
+        let words = std::iter::once(program).chain(rest.iter().cloned()).collect();
+        Some(("subprocess.run", vec![Value::list(words)], kwargs.to_vec()))
+    };
+    if let Some(program) = name.strip_prefix("sh.").or_else(|| name.strip_prefix("plumbum.cmd.")) {
+        let is_program = !program.is_empty() && !program.contains(['.', '(', '[']) && program != "Command";
+        return is_program.then(|| list(Value::text(program), args)).flatten();
+    }
+    let first = args.first()?;
+    if SHELLS.contains(&name) {
+        return shell(first);
+    }
+    if TEXT_OR_LIST.contains(&name) {
+        return if is_list(first) {
+            Some(("subprocess.run", args.to_vec(), kwargs.to_vec()))
+        } else {
+            shell(first)
+        };
+    }
+    if name == "pexpect.spawn" {
+        let rest = args
+            .get(1)
+            .or_else(|| kwargs.iter().find(|(key, _)| &**key == "args").map(|(_, value)| value))?;
+        return list(first.clone(), &rest.elements()?);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_of_the_library() {
+        for (name, plain) in [
+            ("os.path.os", "os"),
+            ("subprocess.os", "os"),
+            ("random._os", "os"),
+            ("app.os", "app.os"),
+            ("subprocess.Popen().os", "subprocess.Popen().os"),
+            ("asyncio.subprocess", "asyncio.subprocess"),
+            ("socket.socket", "socket.socket"),
+            ("gevent.subprocess.run", "subprocess.run"),
+            ("eventlet.green.subprocess.Popen", "subprocess.Popen"),
+            ("eventlet.green.time", "eventlet.green.time"),
+        ] {
+            assert_eq!(canonical(name), plain);
+        }
+    }
+
+    #[test]
+    fn packages_start_programs_as_the_library_does() {
+        let text = |text: &str| Value::text(text);
+        let words = Value::list(vec![text("sh"), text("-c"), text("x")]);
+        for (name, args, function, first) in [
+            ("sh.bash", vec![text("-c"), text("x")], "subprocess.run", 3),
+            ("plumbum.cmd.sh", vec![text("-c"), text("x")], "subprocess.run", 3),
+            ("anyio.run_process", vec![words.clone()], "subprocess.run", 3),
+            (
+                "pexpect.spawn",
+                vec![text("sh"), Value::list(vec![text("-c"), text("x")])],
+                "subprocess.run",
+                3,
+            ),
+            ("invoke.run", vec![text("x")], "subprocess.getoutput", 1),
+            ("trio.run_process", vec![text("x")], "subprocess.getoutput", 1),
+        ] {
+            let (found, args, _) = as_of_subprocess(name, &args, &[]).unwrap();
+            assert_eq!((found, args[0].elements().map_or(0, |list| list.len())), (function, first), "{name}");
+        }
+        for name in ["sh.Command", "sh.contrib.git", "pexpect.spawn", "invoke.task", "os.system"] {
+            assert!(as_of_subprocess(name, &[text("x")], &[]).is_none(), "{name}");
+        }
+    }
+}
