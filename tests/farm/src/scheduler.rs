@@ -179,6 +179,13 @@ impl Scheduler {
                 job.by = None;
             }
         }
+        // An answer that never arrived: the worker ends a question when an action ends. BuildGrid gives such a lease again.
+        let unknown = |id: &String| session.leases.iter().all(|lease| lease.id != *id);
+        for (_, job) in
+            held.jobs.iter_mut().filter(|(id, job)| job.by.as_deref() == Some(&session.name) && unknown(id))
+        {
+            job.by = None;
+        }
         let mut answer = BotSession { leases: Vec::new(), ..session.clone() };
         for lease in &session.leases {
             let Some(job) = held.jobs.get_mut(&lease.id) else { continue };
