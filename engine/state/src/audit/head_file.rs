@@ -102,8 +102,9 @@ fn newest(bytes: &[u8]) -> Option<Head> {
 
 /// The head in a place; `None` for an empty place, or one written in part.
 fn parsed(place: &[u8]) -> Option<Head> {
-    let text = std::str::from_utf8(place).ok()?;
-    let mut words = text.split_whitespace();
+    // Without the 4,000 spaces behind it first: each would be looked at as a character.
+    let text = std::str::from_utf8(place.trim_ascii_end()).ok()?;
+    let mut words = text.split_ascii_whitespace();
     let (seq, hash) = (words.next()?.parse().ok()?, words.next()?.to_owned());
     let head = Head { seq, hash };
     match (words.next(), words.next()) {
