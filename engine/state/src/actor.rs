@@ -1,6 +1,7 @@
 //! The user who takes a step, as the kernel reports it: never a name that a caller supplies.
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use hotcell_guard::quarantine::Channel;
 
@@ -21,13 +22,25 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// The user who started this process.
+    /// The user who started this process. The kernel and the list of users are asked once for each real user of the process.
     #[must_use]
     pub fn here(channel: Channel) -> Self {
-        let login = std::fs::read_to_string(LOGIN).unwrap_or_default();
-        let uid = person(&login, nix::unistd::getuid().as_raw());
-        let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
-        Self { uid, name: user.map(|user| user.name).unwrap_or_default(), channel }
+        /// The process's real user, with the user who acts and its name.
+        static KNOWN: Mutex<Option<(u32, u32, String)>> = Mutex::new(None);
+        let real = nix::unistd::getuid().as_raw();
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let (uid, name) = match &*known {
+            Some((of, uid, name)) if *of == real => (*uid, name.clone()),
+            _ => {
+                let login = std::fs::read_to_string(LOGIN).unwrap_or_default();
+                let uid = person(&login, real);
+                let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
+                let name = user.map(|user| user.name).unwrap_or_default();
+                *known = Some((real, uid, name.clone()));
+                (uid, name)
+            }
+        };
+        Self { uid, name, channel }
     }
 
     /// This user on another channel.

@@ -101,6 +101,10 @@ impl StateFolder {
     /// change it.
     pub fn open(path: &Path) -> Result<Self, StateError> {
         use std::os::unix::fs::DirBuilderExt;
+        // As in all but the first command.
+        if let Ok(Some(folder)) = Self::open_existing(path) {
+            return Ok(folder);
+        }
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
