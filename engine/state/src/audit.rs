@@ -64,6 +64,20 @@ pub trait Subject {
 /// Makes a [`Subject`] that took nothing yet.
 pub type NewSubject = fn() -> Box<dyn Subject>;
 
+/// SQL that adds an entry.
+const ADD: &str = "INSERT INTO audit (seq, time_us, channel, actor, action, subject, detail, prev, hash)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+/// SQL that reads the head.
+const LAST: &str = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1";
+
+/// Compiles the statements of [`append`], which the connection keeps.
+///
+/// # Errors
+/// When the schema cannot be read.
+pub fn prepare(database: &Connection) -> rusqlite::Result<()> {
+    [ADD, LAST].into_iter().try_for_each(|sql| database.prepare_cached(sql).map(drop))
+}
+
 /// Appends an entry; call this within the step's own transaction.
 pub fn append(
     database: &Connection,
@@ -86,22 +100,18 @@ pub fn append(
         hash: String::new(),
     }
     .after(head(database)?.as_ref());
-    database.execute(
-        "INSERT INTO audit (seq, time_us, channel, actor, action, subject, detail, prev, hash)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        params![
-            entry.seq,
-            entry.time_us,
-            entry.channel,
-            entry.actor,
-            entry.action,
-            entry.subject,
-            entry.detail,
-            entry.prev,
-            entry.hash
-        ],
-    )?;
-    Ok(())
+    let row = params![
+        entry.seq,
+        entry.time_us,
+        entry.channel,
+        entry.actor,
+        entry.action,
+        entry.subject,
+        entry.detail,
+        entry.prev,
+        entry.hash
+    ];
+    database.prepare_cached(ADD)?.execute(row).map(drop)
 }
 
 /// Actors of an action on a subject over a channel, each once.
@@ -117,7 +127,7 @@ pub fn actors(
 /// Head of the log in the database.
 pub fn head(database: &Connection) -> rusqlite::Result<Option<Head>> {
     // A step asks for it four times.
-    let mut last = database.prepare_cached("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")?;
+    let mut last = database.prepare_cached(LAST)?;
     let mut rows = last.query_map([], |row| Ok(Head { seq: row.get(0)?, hash: row.get(1)? }))?;
     rows.next().transpose()
 }

@@ -5,14 +5,26 @@ use rusqlite::{Connection, OptionalExtension, params};
 /// Schema version in which the table is there.
 const FORM: i64 = 9;
 
+/// SQL that keeps a receipt.
+const KEEP: &str =
+    "INSERT INTO receipts (digest, about, envelope) VALUES (?1, ?2, ?3) ON CONFLICT (digest) DO NOTHING";
+/// SQL that counts receipts about the same.
+const COUNT: &str = "SELECT count(*) FROM receipts WHERE about = ?1";
+
+/// Compiles the statements of [`keep`] and [`count`], which the connection keeps.
+///
+/// # Errors
+/// When the schema cannot be read.
+pub fn prepare(database: &Connection) -> rusqlite::Result<()> {
+    [KEEP, COUNT].into_iter().try_for_each(|sql| database.prepare_cached(sql).map(drop))
+}
+
 /// Keeps a receipt; call this within the step that notes it in the log. `about` is the digest of what it is about.
 ///
 /// # Errors
 /// When the database cannot be written.
 pub fn keep(database: &Connection, digest: &str, about: &str, envelope: &str) -> rusqlite::Result<()> {
-    let insert =
-        "INSERT INTO receipts (digest, about, envelope) VALUES (?1, ?2, ?3) ON CONFLICT (digest) DO NOTHING";
-    database.execute(insert, params![digest, about, envelope]).map(drop)
+    database.prepare_cached(KEEP)?.execute(params![digest, about, envelope]).map(drop)
 }
 
 /// The kept receipt with this digest.
@@ -32,7 +44,7 @@ pub fn read(database: &Connection, digest: &str) -> rusqlite::Result<Option<Stri
 /// # Errors
 /// When the database cannot be read.
 pub fn count(database: &Connection, about: &str) -> rusqlite::Result<u64> {
-    database.query_row("SELECT count(*) FROM receipts WHERE about = ?1", [about], |row| row.get(0))
+    database.prepare_cached(COUNT)?.query_row([about], |row| row.get(0))
 }
 
 /// Calls `each` with the digest and the envelope of every kept receipt.
