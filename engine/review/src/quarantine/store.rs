@@ -67,14 +67,17 @@ impl Quarantine {
         work: impl FnOnce(&Connection) -> Result<T, E>,
     ) -> Result<T, E> {
         let _turn = self.turn()?;
-        let before = audit::head(&self.database)?;
         let file = "the end of the audit log cannot be written";
-        if before.is_none() && !audit::has_head(&self.folder) {
-            // From now on a missing file is an error.
-            audit::write_head(&self.folder, None).map_err(io(file))?;
-        }
-        let done = transaction(&self.database, || work(&self.database))?;
-        let after = audit::head(&self.database)?;
+        // Within the transaction: reading outside of it would be two more, each with locks of its own.
+        let (done, before, after) = transaction(&self.database, || {
+            let before = audit::head(&self.database)?;
+            if before.is_none() && !audit::has_head(&self.folder) {
+                // From now on a missing file is an error.
+                audit::write_head(&self.folder, None).map_err(io(file))?;
+            }
+            let done = work(&self.database)?;
+            Ok::<_, E>((done, before, audit::head(&self.database)?))
+        })?;
         if after != before
             && let Err(error) = audit::write_head(&self.folder, after.as_ref())
         {
