@@ -95,7 +95,8 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     let _running = running(&choice, stored.as_ref());
     let keyboard = session.as_ref().is_some_and(Session::is_typed);
     let roots = [Some(Path::new("")), request.workspace.as_deref()].into_iter().flatten().collect::<Vec<_>>();
-    let prepared = named_state(&choice).map_err(|e| refused(e.to_string())).and_then(|()| {
+    let is_open = || receipt.as_mut().is_some_and(Receipt::is_open);
+    let prepared = named_state(&choice, is_open).map_err(|e| refused(e.to_string())).and_then(|()| {
         provided?;
         let mut input = input.map_err(refused)?.map(Given::new);
         // A person who types is trusted, and is not read ahead.
@@ -216,7 +217,17 @@ fn receipt(args: &RunArgs, begun: &Begun, cwd: &Path) -> Result<Option<Receipt>,
         }
         (RunTarget::Program(_), None, None) => ReceiptOf::Command,
     };
-    Receipt::open(file, &trees, &begun.configuration, about).map(Some)
+    let mut receipt = Receipt::open(file, &trees, &begun.configuration, about)?;
+    receipt.open_ahead(taken_from_host(args, begun, cwd));
+    Ok(Some(receipt))
+}
+
+/// Files and folders of the host that the run may take, and words of the command, which may be names of files.
+fn taken_from_host(args: &RunArgs, begun: &Begun, cwd: &Path) -> Vec<PathBuf> {
+    let binds = begun.merged.policy.job.binds.iter().map(|bind| bind.host.as_path());
+    let words = args.file.iter().chain(&args.stdin).chain(&args.program).map(Path::new);
+    let all = begun.request.workspace.as_deref().into_iter().chain(binds).chain(words);
+    all.map(|path| cwd.join(path)).collect()
 }
 
 /// The combined settings of command line and configuration.
@@ -414,12 +425,12 @@ fn input(stdin: Option<&OsString>, cwd: &Path, trees: &[PathBuf]) -> Stream {
     Ok((!null).then_some(file))
 }
 
-/// Checks that a state folder given by the user is usable before anything runs.
-pub fn named_state(choice: &StateChoice) -> Result<(), HistoryError> {
+/// Checks that a state folder given by the user is usable before anything runs; `is_open` says whether its database is open for writing already.
+pub fn named_state(choice: &StateChoice, is_open: impl FnOnce() -> bool) -> Result<(), HistoryError> {
     let StateChoice::Named(path) = choice else { return Ok(()) };
     let folder = StateFolder::open(path)?;
     folder.check_writable()?;
-    History::check(&folder)
+    if is_open() { Ok(()) } else { History::check(&folder) }
 }
 
 pub fn refused(reason: String) -> Box<RunReport> {

@@ -10,6 +10,7 @@ use hotcell_review::quarantine::{QuarantineConfig, QuarantineError};
 use hotcell_state::StateFolder;
 use hotcell_state::state::StateError;
 
+use crate::ahead::Ahead;
 use crate::record::{self, Place, Recorded};
 use crate::run::About;
 use crate::signer::{Signer, SignerError};
@@ -95,6 +96,12 @@ impl Issuer {
     pub fn of(configuration: &Configuration) -> Result<Self, IssueError> {
         let config = QuarantineConfig::of(configuration).ok_or(IssueError::NoState)?;
         Self::open(&configuration.user.receipts, config)
+    }
+
+    /// Opens the database for the next receipt while a run goes on, for which this process takes these files and folders from the host.
+    #[must_use]
+    pub fn open_ahead(&self, read: Vec<PathBuf>) -> Ahead {
+        Ahead::open(&self.config, read)
     }
 
     /// Makes the receipt of a run; the envelope as JSON. Blocks until it survives a power loss.

@@ -9,6 +9,7 @@
 //! | [`signer`] | the signer that the configuration names: a key, or a program of the host |
 //! | `program` | a program that signs |
 //! | [`issue`] | making a receipt |
+//! | [`ahead`] | the database, opened while a run goes on |
 //! | [`record`] | receipts in the audit log |
 //! | [`tree`], [`git`] | directory hash and git tree of a project |
 //! | [`run`], [`session`], [`session_steps`], [`test_result`], [`scan`], [`agent`] | the predicates |
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod ahead;
 pub mod check;
 mod digest;
 pub mod envelope;
@@ -41,6 +43,7 @@ pub mod store;
 pub mod test_result;
 pub mod tree;
 
+pub use ahead::Ahead;
 pub use check::{Conditions, Verified, verify};
 pub use envelope::Envelope;
 pub use error::ReceiptError;

@@ -66,6 +66,15 @@ pub struct Recorded {
     pub envelope: String,
 }
 
+/// Compiles the statements of [`record`], which the connection keeps.
+///
+/// # Errors
+/// [`QuarantineError`] when the schema cannot be read.
+pub fn prepare(quarantine: &Quarantine) -> Result<(), QuarantineError> {
+    let database = &quarantine.database;
+    Ok(retry_while_busy(|| receipts::prepare(database).and_then(|()| audit::prepare(database)))?)
+}
+
 /// Place that a receipt about this has, unless another one is recorded before it.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use hotcell_config::Configuration;
 use hotcell_receipts::agent::{self, SessionFacts};
 use hotcell_receipts::git::GitTree;
 use hotcell_receipts::run::{About, RunFacts};
-use hotcell_receipts::{Issuer, Statement, Subject, git, run, scan, test_result, tree};
+use hotcell_receipts::{Ahead, Issuer, Statement, Subject, git, run, scan, test_result, tree};
 use hotcell_report::RunReport;
 use hotcell_server::session_receipts;
 use hotcell_sessions::SessionEnd;
@@ -21,6 +21,8 @@ use crate::result_file::{Before, ResultFile};
 pub struct Receipt {
     file: Option<ResultFile>,
     issuer: Issuer,
+    /// The database, where it is opened while the program runs.
+    ahead: Option<Ahead>,
     subjects: Vec<Subject>,
 }
 
@@ -87,7 +89,17 @@ impl Receipt {
             ResultFile::open(file, trees, Before::Emptied)
                 .map_err(|why| wrong(why).hint("name a file that can be written"))
         });
-        Ok(Self { file: file.transpose()?, issuer, subjects })
+        Ok(Self { file: file.transpose()?, issuer, ahead: None, subjects })
+    }
+
+    /// Opens the database while the program runs, for which this process takes these files and folders from the host.
+    pub fn open_ahead(&mut self, read: Vec<PathBuf>) {
+        self.ahead = Some(self.issuer.open_ahead(read));
+    }
+
+    /// Whether the database is open for writing. Waits for [`Receipt::open_ahead`].
+    pub fn is_open(&mut self) -> bool {
+        self.ahead.as_mut().is_some_and(Ahead::is_open)
     }
 
     /// Signs the outcome of a run.
@@ -139,6 +151,8 @@ impl Receipt {
         id: &str,
         statement: impl FnOnce(About) -> Result<Statement, serde_json::Error>,
     ) -> Result<(), String> {
+        // Otherwise it would be opened twice.
+        self.is_open();
         let envelope =
             self.issuer.issue(id, env!("CARGO_PKG_VERSION"), statement).map_err(|e| e.to_string())?;
         match &mut self.file {
