@@ -95,30 +95,40 @@ fn check(folder: &TempDir, envelope: &str, report: &mut Report) -> Result<()> {
 fn processes(hotcell: &Path, folder: &TempDir, runs: u32, report: &mut Report) -> Result<()> {
     let state = state(folder);
     let file = folder.path().join("receipt.json");
-    let run = |receipt: bool| -> Result<f64> {
-        let mut command = Command::new(hotcell);
-        command.arg("run").arg("--state").arg(&state).arg("--quiet");
-        if receipt {
-            command.arg("--receipt").arg(&file);
+    // A folder that is named is checked before each run, with its database; the usual one is not.
+    for (place, is_named) in [("usual state folder", false), ("--state", true)] {
+        let run = |receipt: bool| -> Result<f64> {
+            let mut command = Command::new(hotcell);
+            command.arg("run").arg("--quiet");
+            match is_named {
+                true => command.arg("--state").arg(&state),
+                false => {
+                    command.env("XDG_STATE_HOME", folder.path().join("usual")).env_remove("HOTCELL_STATE")
+                }
+            };
+            if receipt {
+                command.arg("--receipt").arg(&file);
+            }
+            let begin = Instant::now();
+            let status = command.args(["--", TRUE]).stdin(Stdio::null()).status()?;
+            ensure!(status.success(), "{}: {status}", hotcell.display());
+            Ok(micros(begin))
+        };
+        let (mut without, mut with) = (Samples::from_iter(Vec::new()), Samples::from_iter(Vec::new()));
+        for round in 0..WARMUP + runs {
+            let (one, two) = (run(false)?, run(true)?);
+            if round >= WARMUP {
+                without.push(one);
+                with.push(two);
+            }
         }
-        let begin = Instant::now();
-        let status = command.args(["--", TRUE]).stdin(Stdio::null()).status()?;
-        ensure!(status.success(), "{}: {status}", hotcell.display());
-        Ok(micros(begin))
-    };
-    let (mut without, mut with) = (Samples::from_iter(Vec::new()), Samples::from_iter(Vec::new()));
-    for round in 0..WARMUP + runs {
-        let (one, two) = (run(false)?, run(true)?);
-        if round >= WARMUP {
-            without.push(one);
-            with.push(two);
-        }
+        let what = format!("hotcell run /bin/true, {place} in memory");
+        report.row(Row::of_times(&what, "without a receipt", &without));
+        report.row(Row::of_times(&what, "with a receipt", &with));
+        let more = (with.median() - without.median()) / 1000.0;
+        let what = format!("hotcell run with a receipt, {place}, more than without, p50");
+        report.at_most(&what, more, 0.3, " ms");
     }
-    let what = "hotcell run /bin/true, state folder in memory";
-    report.row(Row::of_times(what, "without a receipt", &without));
-    report.row(Row::of_times(what, "with a receipt", &with));
-    let more = (with.median() - without.median()) / 1000.0;
-    report.at_most("hotcell run with a receipt, more than without, p50", more, 0.3, " ms");
     let copies = folder.path().join("copies");
     fs::create_dir(&copies)?;
     let files: Vec<_> = (0..CHECKED).map(|number| copies.join(format!("{number}.json"))).collect();
