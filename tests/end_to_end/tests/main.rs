@@ -65,6 +65,7 @@ mod pythons;
 mod quarantine;
 mod real_model;
 mod receipts;
+mod receipts_kept;
 mod review;
 mod secrets;
 mod secrets_mcp;
