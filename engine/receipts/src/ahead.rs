@@ -154,7 +154,7 @@ mod tests {
         other.execute_batch("BEGIN IMMEDIATE; ROLLBACK").unwrap();
         let quarantine = config.open().unwrap();
         assert_eq!(record::place(&quarantine, "x").unwrap().number, 1);
-        // A file that is no database.
+        // A file that is not a database.
         let broken = dir.path().join("broken");
         StateFolder::open(&broken).unwrap();
         std::fs::write(broken.join(DATABASE), "x".repeat(8192)).unwrap();
