@@ -95,13 +95,25 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     let _running = running(&choice, stored.as_ref());
     let keyboard = session.as_ref().is_some_and(Session::is_typed);
     let roots = [Some(Path::new("")), request.workspace.as_deref()].into_iter().flatten().collect::<Vec<_>>();
-    let is_open = || receipt.as_mut().is_some_and(Receipt::is_open);
-    let prepared = named_state(&choice, is_open).map_err(|e| refused(e.to_string())).and_then(|()| {
+    let unusable = |e: HistoryError| refused(e.to_string());
+    let prepared = named_folder(&choice).map_err(unusable).and_then(|folder| {
+        if receipt.is_none()
+            && let Some(folder) = &folder
+        {
+            History::check(folder).map_err(unusable)?;
+        }
         provided?;
         let mut input = input.map_err(refused)?.map(Given::new);
         // A person who types is trusted, and is not read ahead.
         let ahead = input.as_mut().filter(|_| !keyboard).map(|given| given as &mut dyn Input);
-        Ok((request.prepare_with(merged, Surroundings::of_this_process(), ahead)?, input))
+        let ready = request.prepare_with(merged, Surroundings::of_this_process(), ahead)?;
+        // With a receipt the database was opened meanwhile.
+        if let (Some(folder), Some(receipt)) = (&folder, &mut receipt)
+            && !receipt.is_open()
+        {
+            History::check(folder).map_err(unusable)?;
+        }
+        Ok((ready, input))
     });
     let profile = args.sandbox.profile.as_ref().map(|profile| profile.to_string_lossy());
     let mut answer = |outcome: RunReport, code, guard: Option<&str>, image_digest: Option<String>| {
@@ -425,12 +437,17 @@ fn input(stdin: Option<&OsString>, cwd: &Path, trees: &[PathBuf]) -> Stream {
     Ok((!null).then_some(file))
 }
 
-/// Checks that a state folder given by the user is usable before anything runs; `is_open` says whether its database is open for writing already.
-pub fn named_state(choice: &StateChoice, is_open: impl FnOnce() -> bool) -> Result<(), HistoryError> {
-    let StateChoice::Named(path) = choice else { return Ok(()) };
+/// Checks that a state folder given by the user is usable, with its database, before anything runs.
+pub fn named_state(choice: &StateChoice) -> Result<(), HistoryError> {
+    named_folder(choice)?.as_ref().map_or(Ok(()), History::check)
+}
+
+/// A state folder given by the user, which can be written; `None` for another one.
+fn named_folder(choice: &StateChoice) -> Result<Option<StateFolder>, HistoryError> {
+    let StateChoice::Named(path) = choice else { return Ok(None) };
     let folder = StateFolder::open(path)?;
     folder.check_writable()?;
-    if is_open() { Ok(()) } else { History::check(&folder) }
+    Ok(Some(folder))
 }
 
 pub fn refused(reason: String) -> Box<RunReport> {

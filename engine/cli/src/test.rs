@@ -165,7 +165,7 @@ fn begin(
     let choice = state(common, &configuration);
     let env = [&configuration.user.run.env, &configuration.environment.run.env, &args.sandbox.env];
     let masks = Masks::of(&args.jobs_of_ci.mask, &env.into_iter().flatten().cloned().collect::<Vec<_>>())?;
-    run::named_state(&choice, || false).map_err(|e| crate::runs::of_history(&e))?;
+    run::named_state(&choice).map_err(|e| crate::runs::of_history(&e))?;
     let request = TestRequest {
         project,
         framework: args.framework.clone(),
