@@ -1,6 +1,7 @@
 //! Pieces of addresses: which address an expression was made of, and which piece of it it is.
 
-use super::check::{Checks, Danger, Known, State, tests_something};
+use super::check::{Checks, Danger, Known, State};
+use super::condition::tests_something;
 use super::{Expr, last};
 use std::rc::Rc;
 

@@ -5,6 +5,7 @@
 //! program say nothing: only a test of something that was derived from the address itself counts.
 
 mod check;
+mod condition;
 mod derive;
 #[cfg(test)]
 mod tests;
