@@ -79,13 +79,58 @@ impl Called {
             && self.is_of(function)
             && match &self.argument {
                 Argument::Position(at) => *at as usize == position,
-                Argument::Name(own) => own == name,
+                Argument::Name(own) => own == name || own == SPREAD,
             }
     }
 
-    /// True for this function; a class means its `__init__`.
+    /// True for this function; a class means its `__init__`, and a name that is not known any function of the file.
     pub(crate) fn is_of(&self, function: &str) -> bool {
-        self.function == function
-            || function.strip_suffix(".__init__").is_some_and(|class| class == self.function)
+        means(&self.function, function)
+            || function.strip_suffix(".__init__").is_some_and(|class| means(&self.function, class))
+    }
+}
+
+/// Name of an argument that is spread over parameters: `f(**given)`.
+pub(crate) const SPREAD: &str = "**";
+/// Mark of the part of a name that is not known: `?` is any function of a file, `on_?` one that begins with `on_`.
+pub(crate) const ANY: char = '?';
+
+/// True when the name by which a file calls a function of another one means this function.
+pub(crate) fn means(name: &str, function: &str) -> bool {
+    match name.strip_suffix(ANY) {
+        Some(begin) => function.strip_prefix(begin).is_some_and(|rest| !rest.contains('.')),
+        None => name == function,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_mean_functions_as_far_as_they_are_known() {
+        for (name, function, is) in [
+            ("run", "run", true),
+            ("run", "runs", false),
+            ("?", "run", true),
+            ("?", "Runner.run", false),
+            ("on_?", "on_start", true),
+            ("on_?", "run", false),
+            ("Runner.?", "Runner.run", true),
+            ("Runner.?", "run", false),
+        ] {
+            assert_eq!(means(name, function), is, "{name} {function}");
+        }
+        let called = |argument| Called {
+            part: "a.py".to_owned(),
+            function: "?".to_owned(),
+            argument,
+            origin: 0,
+            silent: false,
+        };
+        assert!(called(Argument::Name(SPREAD.to_owned())).is("a.py", "run", 3, "x"));
+        assert!(!called(Argument::Name("y".to_owned())).is("a.py", "run", 3, "x"));
+        assert!(called(Argument::Position(0)).is("a.py", "Runner.__init__", 0, "x"));
+        assert!(!called(Argument::Position(0)).is("b.py", "run", 0, "x"));
     }
 }

@@ -1,6 +1,6 @@
 //! Values that a part passes to functions of other files, and those that it gets from them.
 
-use crate::artifact::Called;
+use crate::artifact::{ANY, Called, means};
 use crate::context::Cx;
 use crate::report::{Argument, Pass, StepKind};
 use crate::value::{Origin, Value};
@@ -57,7 +57,7 @@ impl Cx<'_> {
         for called in all {
             let (first, rest) = called.function.split_once('.').unwrap_or((&called.function, ""));
             let full = match name {
-                Some(name) if name != first => continue,
+                Some(name) if !means(first, name) => continue,
                 Some(_) if rest.is_empty() => target.to_owned(),
                 Some(_) => format!("{target}.{rest}"),
                 None if called.function == "default" => target.to_owned(),
@@ -84,7 +84,8 @@ impl Cx<'_> {
     pub(crate) fn is_called_silently(&self, function: &str) -> bool {
         !self.called.is_empty() && {
             let part = self.path();
-            self.called.iter().any(|called| called.silent && called.part == part && called.is_of(function))
+            let is_meant = |called: &Called| !called.function.ends_with(ANY) && called.is_of(function);
+            self.called.iter().any(|called| called.silent && called.part == part && is_meant(called))
         }
     }
 }

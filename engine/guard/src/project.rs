@@ -111,10 +111,9 @@ fn placed(frames: &[Frame], part: &str) -> Vec<Frame> {
 fn joined(ways: &BTreeMap<Called, Vec<Frame>>, part: &str, frames: Vec<Frame>) -> Vec<Frame> {
     let named = frames.first().and_then(|frame| frame.name.split_once('('));
     let Some(function) = named.map(|(name, _)| name.to_owned()) else { return frames };
-    let of_class = |called: &Called| function.strip_suffix(".__init__") == Some(&*called.function);
     let before = ways
         .iter()
-        .find(|(called, _)| called.part == part && (called.function == function || of_class(called)))
+        .find(|(called, _)| called.part == part && called.is_of(&function))
         .map(|(_, way)| way.clone())
         .unwrap_or_default();
     before.into_iter().chain(frames).take(MAX_FRAMES).collect()

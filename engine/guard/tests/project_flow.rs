@@ -61,7 +61,26 @@ fn values_are_followed_into_functions_of_other_files() {
         ("import helpers", "r = helpers.Runner()\n    r.run(text)", "helpers.py", RUNS, true),
         ("from helpers import run", "run('a', text)", "helpers.py", SECOND, true),
         ("from helpers import run", "run('a', line=text)", "helpers.py", SECOND, true),
+        // Any function of the file, by a name that the caller gives, and arguments that it gives together.
+        ("import helpers", "getattr(helpers, text)(text)", "helpers.py", RUNS, true),
+        ("import helpers", "getattr(helpers, 'r' + text)(text)", "helpers.py", RUNS, true),
+        ("from . import helpers", "f = getattr(helpers, text)\n    f(text)", "helpers.py", RUNS, true),
+        ("import helpers", "vars(helpers)[text](text)", "helpers.py", RUNS, true),
+        ("import json, helpers", "helpers.run(**json.loads(text))", "helpers.py", RUNS, true),
+        ("import json, helpers", "getattr(helpers, text)(**json.loads(text))", "helpers.py", RUNS, true),
         // Honest neighbours.
+        ("import helpers", "getattr(helpers, 'walk')(text)", "helpers.py", RUNS, false),
+        ("import helpers", "getattr(helpers, 'on_' + text)(text)", "helpers.py", RUNS, false),
+        ("import helpers", "getattr(helpers, text)('ls')", "helpers.py", RUNS, false),
+        ("import os, helpers", "getattr(helpers, os.environ['STEP'])(text)", "helpers.py", RUNS, false),
+        (
+            "import helpers",
+            "if text not in ('run', 'walk'):\n        return ''\n    getattr(helpers, text)(text)",
+            "helpers.py",
+            CHECKS,
+            false,
+        ),
+        ("import json, helpers", "helpers.run(**json.loads('{}'))", "helpers.py", RUNS, false),
         ("from helpers import run", "run('ls')", "helpers.py", RUNS, false),
         ("from helpers import run", "run(text)", "helpers.py", CHECKS, false),
         ("from helpers import run", "run(text, 'ls')", "helpers.py", SECOND, false),
@@ -145,12 +164,23 @@ fn values_are_followed_into_modules_of_javascript() {
         ("main.mjs", "import { run } from './helpers.mjs';", "run(text)", "helpers.mjs", exports, true),
         ("main.ts", "import { run } from './helpers.js';", "run(text)", "helpers.ts", exports, true),
         ("main.js", "const h = require('./helpers');", "h.run('a', text)", "helpers.js", assigned, true),
+        ("main.js", "const h = require('./helpers');", "h[text](text)", "helpers.js", runs, true),
+        ("main.mjs", "import * as h from './helpers.mjs';", "h[text](text)", "helpers.mjs", exports, true),
         // Honest neighbours.
         ("main.js", "const { run } = require('./helpers');", "run('ls')", "helpers.js", runs, false),
         ("main.js", "const { run } = require('./helpers');", "run(text)", "helpers.js", checks, false),
         ("main.js", "const h = require('./helpers');", "h.run(text, 'ls')", "helpers.js", assigned, false),
         ("main.js", "const h = require('helpers');", "h.run(text)", "helpers.js", runs, false),
         ("main.js", "const h = require('./other');", "h.run(text)", "helpers.js", runs, false),
+        (
+            "main.js",
+            "const h = require('./helpers');",
+            "h[process.env.STEP](text)",
+            "helpers.js",
+            runs,
+            false,
+        ),
+        ("main.js", "const h = require('./helpers');", "h[text]('ls')", "helpers.js", runs, false),
     ] {
         let text =
             format!("{import}\n{SERVER}server.tool('act', async ({{ text }}) => {{ return {call}; }});\n");

@@ -2,6 +2,7 @@
 
 use super::packages::{is_module, member, module};
 use super::{Js, Name, fold};
+use crate::artifact::ANY;
 use crate::decode;
 use crate::value::{Const, HOLE, Names, Origin, Value, concat, names_variable};
 use oxc_ast::ast::{
@@ -240,6 +241,11 @@ impl Js<'_, '_, '_> {
         }
         let mut names = self.entries(owner);
         names.extend(owner.names.iter().filter(|n| n.len() < 160).map(|n| format!("{n}[]").into()));
+        // Any function of another file, by a name that a caller gives.
+        if key.origin.has(Origin::CALLER) {
+            let files = owner.names.iter().filter(|n| n.starts_with('.') && n.len() < 160);
+            names.extend(files.map(|n| format!("{n}.{ANY}").into()));
+        }
         Value { names, ..Value::default().made_of(owner) }
     }
 

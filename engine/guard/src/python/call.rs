@@ -206,7 +206,7 @@ impl<'a> Python<'_, '_, 'a> {
                 context,
             };
             self.cx.call(Language::Python, &call, at);
-            self.passes_to_files(&names, args, kwargs, at);
+            self.passes_to_files(&names, callee.origin.has(GIVEN), args, kwargs, at);
             self.requests_given(&names, args, kwargs, at);
             self.options_given(&names, args, at);
         }

@@ -1,5 +1,7 @@
 //! Expressions and their possible values.
 
+use super::flow::GIVEN;
+use super::library::any_of;
 use super::packages::canonical;
 use super::{Python, Scope, fold, model, span};
 use crate::value::{Const, HOLE, Origin, Value, concat, names_variable};
@@ -416,12 +418,16 @@ impl<'a> Python<'_, '_, 'a> {
                 continue;
             }
             let Some(text) = key.as_whole_text() else {
-                if own.ends_with(".__dict__") || own.starts_with("ctypes.") {
+                if own.ends_with(".__dict__") || own.starts_with("ctypes.") || &**own == "globals()" {
                     self.picks_unknown(&Value::name(own), key, at);
                 }
                 result.names.push(format!("{own}[]").into());
                 continue;
             };
+                if let Some(base) = own.strip_suffix(".__dict__").filter(|_| key.origin.has(GIVEN)) {
+                    result.names.push(any_of(base, key));
+                    result.origin |= Origin(key.origin.0 & GIVEN.0);
+                }
             match &**own {
                 "sys.modules" => result.names.push(text.into()),
                 "globals()" | "locals()" | "vars()" => result = self.lookup(text).or(&result),

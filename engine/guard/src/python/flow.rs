@@ -5,6 +5,7 @@ use super::entry::{self, Entry};
 use super::guards::{self, Checked, Validator};
 use super::saved::Saved;
 use super::{Pending, Python, span};
+use crate::artifact::ANY;
 use crate::hosts::{Asked, Danger};
 use crate::passes::PASSED;
 use crate::report::{Argument, StepKind};
@@ -316,10 +317,12 @@ impl<'a> Python<'_, '_, 'a> {
         value.with_origin(origin).stepped(StepKind::Source, &source, at)
     }
 
-    /// Records what a call passes on to a function that may be another file's.
+    /// Records what a call passes on to a function that may be another file's. A name of which a part is not known means
+    /// any function of a file only if it is the caller's.
     pub(super) fn passes_to_files(
         &mut self,
         names: &[Rc<str>],
+        is_given_name: bool,
         args: &[Value],
         kwargs: &[Named],
         at: (usize, usize),
@@ -329,12 +332,13 @@ impl<'a> Python<'_, '_, 'a> {
         if !args.iter().chain(kwargs.iter().map(|(_, value)| value)).any(is_given) {
             return;
         }
-        for name in names.iter().filter(|name| name.contains('.')) {
+        let is_meant = |name: &&Rc<str>| name.contains('.') && (is_given_name || !name.ends_with(ANY));
+        for name in names.iter().filter(is_meant) {
             for (at_argument, value) in args.iter().enumerate().filter(|(_, value)| is_given(value)) {
                 let position = Argument::Position(u32::try_from(at_argument).unwrap_or(u32::MAX));
                 self.cx.pass(name, position, value, silent, at);
             }
-            for (key, value) in kwargs.iter().filter(|(key, value)| &**key != "**" && is_given(value)) {
+            for (key, value) in kwargs.iter().filter(|(_, value)| is_given(value)) {
                 self.cx.pass(name, Argument::Name(key.to_string()), value, silent, at);
             }
         }

@@ -3,11 +3,13 @@
 
 use super::call::Named;
 use super::expression::{concat_all, environment, join_all};
+use super::flow::GIVEN;
 use super::objects::HELD;
 use super::packages::canonical;
 use super::{Python, fold, model};
+use crate::artifact::ANY;
 use crate::decode;
-use crate::value::{Const, Names, Origin, Value};
+use crate::value::{Const, HOLE, Names, Origin, Value};
 use smallvec::smallvec;
 use std::rc::Rc;
 
@@ -99,10 +101,9 @@ impl Python<'_, '_, '_> {
                 let (Some(owner), Some(key)) = (first, args.get(1)) else { return Value::default() };
                 let Some(member) = key.as_whole_text() else {
                     self.picks_unknown(owner, key, at);
-                    return Value {
-                        names: owner.names.iter().map(|n| format!("{n}.?").into()).collect(),
-                        ..Value::default()
-                    };
+                    let names = owner.names.iter().map(|name| any_of(name, key)).collect();
+                    let given = Origin(key.origin.0 & GIVEN.0);
+                    return Value { names, origin: given, ..Value::default() };
                 };
                 let found = self.member(owner, member, at);
                 self.reached(&found, key, at);
@@ -363,7 +364,13 @@ impl Python<'_, '_, '_> {
 
     /// Reports a member of a powerful module or of a native library whose name is not known.
     pub(super) fn picks_unknown(&mut self, owner: &Value, key: &Value, at: (usize, usize)) {
-        if owner.names.iter().any(|name| model::is_powerful(name.strip_suffix(".__dict__").unwrap_or(name))) {
+        // Among the names of a file are the modules that it imports.
+        let is_any = || {
+            let known = key.as_text().is_some_and(|text| !text.trim_matches(HOLE).is_empty());
+            key.origin.has(GIVEN) && !known && owner.is_named("globals()")
+        };
+        let is_powerful = |name: &Rc<str>| model::is_powerful(name.strip_suffix(".__dict__").unwrap_or(name));
+        if owner.names.iter().any(is_powerful) || is_any() {
             self.fact_with("reflection.unknown", std::slice::from_ref(key), at);
         }
     }
@@ -492,6 +499,14 @@ impl Python<'_, '_, '_> {
             trail,
         }
     }
+}
+
+/// Name of a member of which at most the beginning is known: `x.?`, `x.on_?`.
+pub(super) fn any_of(owner: &str, key: &Value) -> Rc<str> {
+    let begin = key.as_text().and_then(|text| text.split(HOLE).next()).unwrap_or("");
+    let is_name = begin.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let begin = if is_name && !model::is_powerful(owner) { begin } else { "" };
+    format!("{owner}.{begin}{ANY}").into()
 }
 
 /// `reduce` with an operator that concatenates.
