@@ -352,11 +352,14 @@ impl<'s> Tree<'_, '_, 's> {
         let names: Vec<Rc<str>> = names.into_iter().map(Into::into).collect();
         // The last step of a chain, for methods of an unknown value.
         let receiver = self.go_receiver(node);
+        // The context comes before the command.
+        let with_context = self.language == Language::Go && &*names[0] == "os/exec.CommandContext";
+        let started: Rc<str> = "os/exec.Command".into();
         let call = Call {
-            names: &names,
+            names: if with_context { std::slice::from_ref(&started) } else { &names },
             method: None,
             receiver: receiver.as_ref(),
-            args: &args,
+            args: if with_context { args.get(1..).unwrap_or(&[]) } else { &args },
             kwargs: &[],
             context: 0,
         };

@@ -137,6 +137,8 @@ impl Tree<'_, '_, '_> {
     fn parameters(&mut self, list: Node<'_>, is_named: bool) -> Vec<String> {
         let mut names = Vec::new();
         let mut of_tool = false;
+        let of_method = list.parent().is_some_and(|above| above.kind() == "method_declaration");
+        let mut behind_context = false;
         for parameter in
             children(list).into_iter().filter(|node| node.kind().ends_with("parameter_declaration"))
         {
@@ -145,10 +147,17 @@ impl Tree<'_, '_, '_> {
             // Behind the request of a tool are its decoded arguments.
             let is_argument = of_tool && !kind.ends_with("Context");
             of_tool |= is_request && kind.contains("mcp.");
-            let is_request = is_request || is_argument;
+            // A method of a service of gRPC: `(ctx context.Context, req *pb.RunRequest)`.
+            let is_message = kind.starts_with('*') && kind.contains('.') && kind.ends_with("Request");
+            let is_request = is_request || is_argument || of_method && behind_context && is_message;
+            behind_context = kind == "context.Context";
+            let is_listening = matches!(kind, "net.Listener" | "net.PacketConn");
             let mut cursor = parameter.walk();
             for name in parameter.children_by_field_name("name", &mut cursor) {
                 names.push(self.of(name).to_owned());
+                if is_listening {
+                    self.hold(name, Value::name("net.Listen()"));
+                }
                 if is_request {
                     let at = (name.start_byte(), name.end_byte());
                     let value = Value::default().with_origin(Origin::REQUEST);
@@ -254,6 +263,15 @@ impl Tree<'_, '_, '_> {
                     }
                 }
             }
+            // A buffer that is filled with a message from anyone.
+            (_, "ReadFrom" | "ReadFromUDP" | "ReadFromUDPAddrPort" | "ReadMsgUDP")
+                if receiver.names.iter().any(|name| is_listener(name)) =>
+            {
+                let message = self.source(Origin::REQUEST, "message", node);
+                if let Some(target) = nodes.first() {
+                    self.hold_in(*target, &message);
+                }
+            }
             // A buffer that is written to.
             (_, "WriteString" | "Write" | "ReadFrom") if function.kind() == "selector_expression" => {
                 let written = nodes.first().map(|node| self.go_value(*node, 0)).unwrap_or_default();
@@ -289,8 +307,10 @@ impl Tree<'_, '_, '_> {
             _ => {}
         }
         self.teach_literals(function, &nodes);
-        // A function of the file learns its arguments.
-        if let Some(params) = self.go.params.get(last).filter(|_| function.kind() == "identifier").cloned() {
+        // A function of the file learns its arguments. A method with a small first letter belongs to the package.
+        let is_own = function.kind() == "identifier"
+            || function.kind() == "selector_expression" && last.starts_with(|c: char| c.is_ascii_lowercase());
+        if let Some(params) = self.go.params.get(last).filter(|_| is_own).cloned() {
             for (param, argument) in params.iter().zip(nodes) {
                 let value = self.go_value(argument, 0);
                 let value = stepped(value, StepKind::Passed, last, at);
@@ -525,6 +545,11 @@ impl Tree<'_, '_, '_> {
             return decode::apply(step, input)
                 .unwrap_or_else(|| Value::default().made_of(input).with_origin(Origin::UNPACKED));
         }
+        // Connection of a client, which holds what that one sends.
+        let serves = receiver.names.iter().any(|name| is_listener(name));
+        if serves && name.rsplit('.').next().is_some_and(is_accepting) {
+            return self.source(Origin::REQUEST, "connection", node);
+        }
         let value = Value::name(&format!("{}()", &name[..name.floor_char_boundary(150)]));
         args.iter().fold(value.made_of(&receiver), Value::made_of)
     }
@@ -639,6 +664,25 @@ fn file_key(path: &Value) -> Option<String> {
     const MIN_KNOWN: usize = 3;
     let text = path.as_text()?;
     (text.chars().filter(char::is_ascii_alphanumeric).count() >= MIN_KNOWN).then(|| text.to_owned())
+}
+
+/// True for the value of a listener, or of a socket that takes messages from anyone.
+fn is_listener(name: &str) -> bool {
+    matches!(
+        name,
+        "net.Listen()"
+            | "net.ListenTCP()"
+            | "net.ListenUnix()"
+            | "net.ListenPacket()"
+            | "net.ListenUDP()"
+            | "crypto/tls.Listen()"
+            | "crypto/tls.NewListener()"
+    )
+}
+
+/// True for methods of a listener whose result is, or holds, what a client sends.
+fn is_accepting(method: &str) -> bool {
+    matches!(method, "Accept" | "AcceptTCP" | "AcceptUnix")
 }
 
 /// Name of the value that a function without a name is.
