@@ -71,6 +71,7 @@ impl Shell<'_, '_> {
             self.copies(&name, line, stdin);
             self.binds(&name, line, stdin);
             self.fetches(&name, line);
+            self.packs(&name, line);
             self.sends_token(&name, line, stdin);
             self.declared(&name, line);
             self.subscripts(&name, line);

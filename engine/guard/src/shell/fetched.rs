@@ -148,11 +148,13 @@ fn copied(name: &str, words: &[String]) -> Option<Fetch> {
     Some(Fetch { urls: vec![url], files, ..Fetch::default() })
 }
 
-/// Text of a word as the name of a file: of a temporary file that the script made itself, the command's name.
-fn path_of(word: &Value) -> String {
+/// Text of a word as the name of a file: of a temporary file that the script made itself, and of one in a temporary
+/// folder, with the command's name.
+pub(super) fn path_of(word: &Value) -> String {
     let made = || word.names.iter().any(|name| &**name == "mktemp");
     match word.as_text() {
         Some(text) if text.trim_matches(HOLE).is_empty() && made() => "<mktemp>".to_owned(),
+        Some(text) if text.starts_with(HOLE) && made() => text.replacen(HOLE, "<mktemp>", 1),
         Some(text) => text.to_owned(),
         None if made() => "<mktemp>".to_owned(),
         None => HOLE.to_string(),

@@ -100,6 +100,15 @@ impl Shell<'_, '_> {
                     self.vars.insert(variable, printed);
                 }
             }
+            // A password that is typed: `read -rs NAME`.
+            "read" if is_silent(argv) => {
+                let variables = argv.iter().skip(1).filter_map(Value::as_whole_text);
+                for variable in variables.filter(|word| is_name(word)).map(str::to_owned).collect::<Vec<_>>()
+                {
+                    self.arrays.remove(&variable);
+                    self.vars.insert(variable, Value::name(crate::rules::SERVICE_TOKEN));
+                }
+            }
             // `read -u "${COPROC[0]}"`.
             "read" | "mapfile" | "readarray"
                 if argv.iter().any(|word| word.is_named(COPROCESS)) && !stdin.is_named(COPROCESS) =>
@@ -246,6 +255,13 @@ fn begins_command(before: &str) -> bool {
     }
     let last = before.rsplit(|c: char| c.is_whitespace() || ";|&({!`".contains(c)).next().unwrap_or("");
     BEFORE.contains(&last) || last.starts_with('-') && last.ends_with('c')
+}
+
+/// Whether `read` shows nothing of what is typed.
+fn is_silent(argv: &[Value]) -> bool {
+    let words = argv.iter().skip(1).filter_map(Value::as_whole_text);
+    let mut options = words.filter_map(|word| word.strip_prefix('-'));
+    options.any(|letters| letters.contains('s') && letters.bytes().all(|b| b.is_ascii_alphabetic()))
 }
 
 /// A text of one line.

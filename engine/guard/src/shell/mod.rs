@@ -12,6 +12,7 @@ mod flow;
 mod folder;
 mod label;
 mod output;
+mod packed;
 mod pattern;
 mod quoted;
 mod tokens;

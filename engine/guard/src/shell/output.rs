@@ -1,6 +1,7 @@
 //! Output of simple commands, for reading what they are piped into.
 
 use super::Shell;
+use super::tokens::{ENVIRONMENT, narrows_environment, prints_environment, prints_token};
 use crate::decode;
 use crate::value::{HOLE, Origin, Value};
 use std::rc::Rc;
@@ -25,9 +26,14 @@ impl Shell<'_, '_> {
         let wide = lists && args.iter().any(|v| v.as_text().is_some_and(crate::rules::is_root_like));
         let origin = origin | if wide { Origin::WIDE } else { Origin::default() };
         // A filter passes on its input and the files that it is given.
+        let narrows = narrows_environment(name, args);
         let passed = || {
-            let fed =
-                stdin.names.iter().filter(|n| tells_of_environment(n) || n.starts_with(super::FROM_FILE));
+            let is_kept = |n: &&Rc<str>| !(narrows && &***n == ENVIRONMENT);
+            let fed = stdin
+                .names
+                .iter()
+                .filter(|n| tells_of_environment(n) || n.starts_with(super::FROM_FILE))
+                .filter(is_kept);
             let words = args.iter().filter_map(Value::as_whole_text);
             let files =
                 words.filter(|word| !word.starts_with('-') && !word.contains("://") && word.len() < 256);
@@ -35,7 +41,9 @@ impl Shell<'_, '_> {
             fed.take(MAX_FILES).cloned().chain(files.collect::<Vec<_>>())
         };
         let unknown = || {
-            let names = std::iter::once(Rc::from(name)).chain(passed());
+            let whole = prints_environment(name, args).then(|| Rc::from(ENVIRONMENT));
+            let token = prints_token(name, args).then(|| Rc::from(crate::rules::SERVICE_TOKEN));
+            let names = std::iter::once(Rc::from(name)).chain(whole).chain(token).chain(passed());
             Value { names: names.collect(), origin, ..Value::default() }
         };
         match name {
@@ -142,6 +150,7 @@ const MAX_FILES: usize = 16;
 /// Commands whose output keeps its meaning through filters and variables.
 fn tells_of_environment(name: &str) -> bool {
     matches!(name, "env" | "printenv" | "history" | "set" | "export" | "declare")
+        || matches!(name, ENVIRONMENT | crate::rules::SERVICE_TOKEN)
 }
 
 fn carry(args: &[Value], text: &str, escapes: bool) -> Value {

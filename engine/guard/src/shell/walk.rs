@@ -150,7 +150,11 @@ impl Shell<'_, '_> {
                         self.subscripts("declare", &[Value::default(), word]);
                     }
                 }
-                Value::default()
+                // `export -p`.
+                let words: Vec<Value> =
+                    text(node, source).split_whitespace().skip(1).map(Value::text).collect();
+                let whole = super::tokens::prints_environment(keyword, &words);
+                if whole { Value::name(super::tokens::ENVIRONMENT) } else { Value::default() }
             }
             "unset_command" => {
                 let mut argv = vec![Value::text("unset")];
@@ -428,6 +432,13 @@ impl Shell<'_, '_> {
         let operator = raw[..digits + signs].to_owned();
         let target = node.child_by_field_name("destination").map_or("", |n| text(n, source)).to_owned();
         let target = self.expand_value(&target);
+        // Of a file in a temporary folder only the way of credentials is followed.
+        if operator.contains('>') && target.as_whole_text().is_none() && super::tokens::is_token(content) {
+            let path = super::fetched::path_of(&target);
+            if !path.contains(HOLE) {
+                self.files.insert(key(&path).to_owned(), content.clone());
+            }
+        }
         if operator.contains('>')
             && let Some(path) = target.as_whole_text()
         {
