@@ -1,9 +1,11 @@
 //! Files that name commands to run: package manifests, build files, container and workflow definitions.
 
+use super::cluster;
 use super::fields;
 use super::makefile::makefile;
 use super::mounts;
 use super::notebook::plain;
+use super::workflow;
 use crate::command::git::{Runs, runs};
 use crate::command::make::closing;
 use crate::executed::Executed;
@@ -15,6 +17,7 @@ use serde_yaml_ng::Value as Yaml;
 use crate::context::Cx;
 use crate::language::Language;
 use crate::rules::basename;
+use crate::value::Value;
 
 /// Maximum nesting of conditions in a package's exports.
 const MAX_CONDITIONS: usize = 16;
@@ -353,12 +356,29 @@ fn yaml(cx: &mut Cx<'_>, name: &str, text: &str, workflow: bool) -> PartState {
     for document in &documents {
         let foreign = workflow && is_of_strangers(document, text);
         walk(cx, text, document, foreign, workflow, 0);
+        if workflow {
+            hands_over(cx, text, document);
+        }
+        if let Some(name) = cluster::open_to_everyone(document) {
+            cx.fact(Language::Text, "cluster.open", place(text, name));
+        }
         for near in mounts::of_whole_disk(document) {
             cx.fact(Language::Text, "container.privileged", place(text, near));
         }
     }
     fields::read_yaml(cx, name, text, &documents);
     PartState::Parsed
+}
+
+/// Reports steps of a workflow that hand over what they should keep.
+fn hands_over(cx: &mut Cx<'_>, text: &str, document: &Yaml) {
+    for near in workflow::unasked_agents(document) {
+        cx.fact(Language::Text, "ci.agent", place(text, near));
+    }
+    for path in workflow::kept(document) {
+        let value = [Value::text(&workflow::plain(path))];
+        cx.fact_with(Language::Text, "ci.kept", place(text, path), &value, 0);
+    }
 }
 
 /// True for a workflow that a stranger's pull request starts with the secrets of the repository. A run after

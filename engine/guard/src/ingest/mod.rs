@@ -5,6 +5,7 @@ mod archive;
 mod bytecode;
 pub(crate) mod cache;
 mod charset;
+mod cluster;
 mod fields;
 mod launcher;
 mod makefile;
@@ -16,6 +17,7 @@ mod packed;
 mod pickle;
 mod sniff;
 mod unread;
+mod workflow;
 
 pub(crate) use notebook::plain;
 pub(crate) use sniff::runs_by_itself;
