@@ -60,6 +60,7 @@ origins! {
     25 ENCODED "encoded" "Written in another alphabet, base32 or hexadecimal for example.";
     24 UNPACKED "unpacked" "Came out of a decoder that was fed something unknown.";
     27 MODEL "model" "Answered by a language model that the program asked.";
+    28 MAIL "mail" "Read from a mailbox.";
     26 CALLER "caller" "Given by the caller of a tool or of a route: a model, or a client of a server.";
 }
 

@@ -298,7 +298,10 @@ impl<'a> Python<'_, '_, 'a> {
         } else {
             result
         };
-        let made = result.with_origin(Origin(origin.0 & !Origin::COMPUTED.0));
+        let mut made = result.with_origin(Origin(origin.0 & !Origin::COMPUTED.0));
+        if object.is_some_and(|(_, method)| entry::picks_administrator(method, kwargs)) {
+            made.names.push(crate::rules::ADMINISTRATOR.into());
+        }
         let made = Value { trail: made.trail.clone().or(trail), ..made };
         match names.first() {
             Some(name) => Self::sourced(made, name, at),

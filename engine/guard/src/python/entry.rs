@@ -1,5 +1,7 @@
 //! Entry points: functions whose arguments come from a model or from a client of a server.
 
+use super::call::Named;
+use crate::value::Const;
 use ruff_python_ast::{Expr, ParameterWithDefault};
 use std::rc::Rc;
 
@@ -134,6 +136,28 @@ pub(super) fn registering(name: &str) -> &str {
     }
 }
 
+/// True for a query that picks a user by rank, not by what a client proved: `filter(is_superuser=True)`.
+pub(super) fn picks_administrator(method: &str, kwargs: &[Named]) -> bool {
+    let queries = matches!(
+        method,
+        "filter" | "get" | "filter_by" | "get_or_none" | "find_one" | "aget" | "get_or_create" | "objects"
+    );
+    queries
+        && kwargs.iter().any(|(key, value)| match &**key {
+            "is_superuser" | "is_staff" | "is_admin" | "superuser" | "admin" | "is_root" => {
+                matches!(value.known, Some(Const::Bool(true)))
+            }
+            "role" | "rank" | "username" | "login" => value.as_whole_text().is_some_and(|text| {
+                matches!(
+                    &*text.to_ascii_lowercase(),
+                    "admin" | "administrator" | "superuser" | "root" | "owner" | "superadmin"
+                )
+            }),
+            "pk" | "id" => value.as_int() == Some(1) && method != "filter",
+            _ => false,
+        })
+}
+
 /// Parameters of a route's path that leave no free text: `<int:page>`, `<uuid:key>`.
 pub(super) fn converted(path: &str) -> Vec<String> {
     let pieces = path.split('<').skip(1).filter_map(|piece| piece.split_once('>'));
@@ -199,6 +223,7 @@ fn is_open_type(annotation: &Expr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::Value;
     use ruff_python_ast::Stmt;
     use ruff_python_parser::parse_module;
 
@@ -238,6 +263,24 @@ mod tests {
             ("importlib.resources.path", None),
         ] {
             assert_eq!(by_call(registering(name)), entry, "{name}");
+        }
+    }
+
+    #[test]
+    fn queries_that_pick_administrators() {
+        let yes = || Value::of(Const::Bool(true));
+        for (method, key, value, picks) in [
+            ("filter", "is_superuser", yes(), true),
+            ("filter_by", "is_admin", yes(), true),
+            ("get", "username", Value::text("Admin"), true),
+            ("get", "pk", Value::int(1), true),
+            ("filter", "is_superuser", Value::default(), false),
+            ("filter", "is_active", yes(), false),
+            ("filter", "pk", Value::int(1), false),
+            ("get", "username", Value::text("guest"), false),
+            ("create", "is_admin", yes(), false),
+        ] {
+            assert_eq!(picks_administrator(method, &[(key.into(), value)]), picks, "{method} {key}");
         }
     }
 

@@ -214,6 +214,9 @@ impl<'a> Python<'_, '_, 'a> {
             "stat.S_IXUSR" | "stat.S_IEXEC" => value.known = Some(Const::Int(0o100)),
             "stat.S_IXGRP" => value.known = Some(Const::Int(0o010)),
             "stat.S_IXOTH" => value.known = Some(Const::Int(0o001)),
+            "os.O_RDONLY" => value.known = Some(Const::Int(0)),
+            "os.O_WRONLY" => value.known = Some(Const::Int(1)),
+            "os.O_RDWR" => value.known = Some(Const::Int(2)),
             "mmap.PROT_READ" => value.known = Some(Const::Int(1)),
             "mmap.PROT_WRITE" => value.known = Some(Const::Int(2)),
             "mmap.PROT_EXEC" => value.known = Some(Const::Int(4)),
@@ -421,13 +424,13 @@ impl<'a> Python<'_, '_, 'a> {
                 if own.ends_with(".__dict__") || own.starts_with("ctypes.") || &**own == "globals()" {
                     self.picks_unknown(&Value::name(own), key, at);
                 }
-                result.names.push(format!("{own}[]").into());
-                continue;
-            };
                 if let Some(base) = own.strip_suffix(".__dict__").filter(|_| key.origin.has(GIVEN)) {
                     result.names.push(any_of(base, key));
                     result.origin |= Origin(key.origin.0 & GIVEN.0);
                 }
+                result.names.push(format!("{own}[]").into());
+                continue;
+            };
             match &**own {
                 "sys.modules" => result.names.push(text.into()),
                 "globals()" | "locals()" | "vars()" => result = self.lookup(text).or(&result),

@@ -111,11 +111,17 @@ pub(super) fn origin(name: &str) -> Origin {
             | "dns.resolver.resolve"
             | "dns.resolver.query"
             | "ftplib.FTP().retrlines"
-            | "imaplib.IMAP4_SSL().fetch"
             | "paho.mqtt.client.Client"
             | "urllib.request.build_opener"
             | "urllib.request.URLopener"
             | "socket.create_connection().makefile" => Origin::NET,
+            "imaplib.IMAP4_SSL().fetch"
+            | "imaplib.IMAP4().fetch"
+            | "imaplib.IMAP4_SSL().uid"
+            | "imaplib.IMAP4().uid"
+            | "poplib.POP3_SSL().retr"
+            | "poplib.POP3().retr"
+            | "imap_tools.MailBox().fetch" => Origin::NET | Origin::MAIL,
             "input" | "sys.argv" | "sys.stdin" | "raw_input" | "getpass.getpass" => Origin::INPUT,
             "os.environ" | "os.environ.copy" | "os.environ.items" => Origin::ENV,
             "http.server.BaseHTTPRequestHandler().rfile"

@@ -8,7 +8,8 @@ use ruff_python_ast::{Expr, Stmt};
 use std::rc::Rc;
 
 /// Origins that a container has of what is put into it.
-const CARRIED: Origin = Origin(GIVEN.0 | Origin::NET.0 | Origin::SECRET.0 | Origin::ENV.0 | Origin::KEYS.0);
+const CARRIED: Origin =
+    Origin(GIVEN.0 | Origin::NET.0 | Origin::SECRET.0 | Origin::ENV.0 | Origin::KEYS.0 | Origin::MAIL.0);
 /// Beginnings of names of objects that hold in memory what is written to them: files in memory, messages, forms.
 const HOLDERS: &[&str] = &["io.", "email.", "aiohttp.FormData", "aiohttp.MultipartWriter", "array.array"];
 
@@ -147,6 +148,28 @@ impl<'a> Python<'_, '_, 'a> {
                         *slot = std::mem::take(slot).or(&carried);
                     }
                 }
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports where a mail goes, and who a session belongs to: `mail['To'] = x`, `session['user'] = x`.
+    pub(super) fn filled(
+        &mut self,
+        container: &Expr,
+        owner: &Value,
+        key: &Value,
+        value: &Value,
+        at: (usize, usize),
+    ) {
+        let is_session = matches!(container, Expr::Attribute(inner) if inner.attr.as_str() == "session");
+        let is_of = |test: fn(&str) -> bool| owner.names.iter().any(|name| test(name));
+        match key.as_whole_text() {
+            Some("To" | "Cc" | "Bcc" | "to" | "cc" | "bcc") if is_of(|name| name.starts_with("email.")) => {
+                self.fact_with("mail.to", std::slice::from_ref(value), at);
+            }
+            Some(_) if is_session || is_of(|name| name == "flask.session") => {
+                self.fact_with("session.set", &[key.clone(), value.clone()], at);
             }
             _ => {}
         }

@@ -419,7 +419,11 @@ impl<'a> Python<'_, '_, 'a> {
                 let owner = self.value(&subscript.value);
                 let key = self.value(&subscript.slice);
                 if self.emit && owner.is_named("os.environ") {
-                    self.fact_with("env.set", &[key, value.clone()], span(subscript.range()));
+                    self.fact_with("env.set", &[key.clone(), value.clone()], span(subscript.range()));
+                }
+                if self.emit {
+                    let at = span(subscript.range());
+                    self.filled(&subscript.value, &owner, &key, &value, at);
                 }
                 // A container carries the origin of its content.
                 if let Expr::Name(name) = &*subscript.value {

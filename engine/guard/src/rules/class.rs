@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 /// Tests if a value belongs to a class.
 pub(super) type Class = fn(&Value) -> bool;
 
+/// Name of the value of a user whom a program picks by rank.
+pub(crate) const ADMINISTRATOR: &str = "<administrator>";
 /// Name of the value of a variable that holds a credential.
 pub(crate) const TOKEN: &str = "<token>";
 /// Name of the value of a variable that holds a credential of a service whose clients are started by scripts: a request may
@@ -209,6 +211,25 @@ pub(super) fn class(name: &str) -> Option<Class> {
             }
             _ => false,
         },
+        // A query of MongoDB with JavaScript, for the database to execute, that a caller has a part in.
+        "database_code" => |v| holds_database_code(v, 0),
+        // A user whom the program picks by rank.
+        "administrator" => |v| v.names.iter().any(|name| name.starts_with(ADMINISTRATOR)),
+        // An address that a currency is paid to.
+        "payee" => |v| text_is(v, is_payee),
+        // A file in memory, not the path of one.
+        "in_memory" => |v| v.names.iter().any(|name| matches!(&**name, "io.BytesIO()" | "io.StringIO()")),
+        // Text that a template or a filter of markup made.
+        "rendered" => |v| {
+            v.names.iter().any(|name| {
+                ["render", "escape", "clean", "sanitize", "to_html"].iter().any(|part| name.contains(part))
+            })
+        },
+        // A file, or the path of one, whose text agents obey.
+        "obeyed" => |v| {
+            text_is(v, super::obeyed::is_obeyed)
+                || v.names.iter().filter_map(|n| n.strip_prefix("file:")).any(super::obeyed::is_obeyed)
+        },
         // A connection to a database, or a pool of them.
         "database" => |v| {
             const LIBRARIES: &[&str] = &[
@@ -331,9 +352,10 @@ pub(super) fn class(name: &str) -> Option<Class> {
                 }) || t.to_ascii_lowercase().starts_with(r"\\.\physicaldrive")
             })
         },
-        // A mode that writes: `O_WRONLY`, `O_RDWR`, `"w"`, `"r+"`.
+        // A mode that writes: `O_WRONLY` (1), `O_RDWR` (2), `"w"`, `"r+"`.
         "writing" => |v| {
             v.names.iter().any(|n| &**n == "O_WRONLY")
+                || v.as_int().is_some_and(|n| matches!(n & 3, 1 | 2))
                 || v.as_text().is_some_and(|t| t.len() < 5 && t.contains(['w', 'a', '+']))
         },
         // A function that executes what it is given.
@@ -516,6 +538,71 @@ pub(super) fn class(name: &str) -> Option<Class> {
         },
         _ => return None,
     })
+}
+
+/// True for a query with JavaScript in it that a caller gave: `{$where: text}`, `{$function: {body: text}}`, also in the
+/// stages of a pipeline.
+fn holds_database_code(value: &Value, depth: usize) -> bool {
+    const MAX_DEPTH: usize = 6;
+    const MAX_ENTRIES: usize = 64;
+    if depth > MAX_DEPTH || !is_given(value) {
+        return false;
+    }
+    let is_function = |name: &str| matches!(name, "$function" | "$accumulator");
+    match &value.known {
+        Some(Const::List(items)) => {
+            items.iter().take(MAX_ENTRIES).any(|item| holds_database_code(item, depth + 1))
+        }
+        Some(Const::Map(pairs)) => pairs.iter().take(MAX_ENTRIES).any(|(key, inner)| {
+            let name = key.as_whole_text().unwrap_or("");
+            name == "$where" && is_given(inner)
+                || is_function(name) && has_given_body(inner)
+                || holds_database_code(inner, depth + 1)
+        }),
+        _ => false,
+    }
+}
+
+fn is_given(value: &Value) -> bool {
+    value.origin.has(Origin::CALLER | Origin::REQUEST)
+}
+
+/// True for the description of a function whose text a caller gave; its arguments are data.
+fn has_given_body(value: &Value) -> bool {
+    let is_body = |name: &str| matches!(name, "body" | "init" | "accumulate" | "merge" | "finalize");
+    match &value.known {
+        Some(Const::Map(pairs)) => {
+            pairs.iter().any(|(key, inner)| key.as_whole_text().is_some_and(is_body) && is_given(inner))
+        }
+        _ => is_given(value),
+    }
+}
+
+/// True for an address of Ethereum, Bitcoin or Tron, every piece of which is known. One of a single repeated digit is an
+/// example.
+fn is_payee(text: &str) -> bool {
+    let is_base58 = |text: &str| {
+        text.bytes().all(|b| b.is_ascii_alphanumeric() && !matches!(b, b'0' | b'O' | b'I' | b'l'))
+    };
+    let is_varied = |text: &str| {
+        let mut seen = [false; 128];
+        text.bytes().filter(u8::is_ascii).for_each(|b| seen[usize::from(b)] = true);
+        seen.iter().filter(|is| **is).count() > 8
+    };
+    if let Some(digits) = text.strip_prefix("0x") {
+        return digits.len() == 40 && digits.bytes().all(|b| b.is_ascii_hexdigit()) && is_varied(digits);
+    }
+    if let Some(rest) = text.strip_prefix("bc1") {
+        return (39..=59).contains(&rest.len())
+            && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+            && is_varied(rest);
+    }
+    (26..=35).contains(&text.len())
+        && text.starts_with(['1', '3', 'T'])
+        && text.bytes().any(|b| b.is_ascii_digit())
+        && text.bytes().any(|b| b.is_ascii_lowercase())
+        && text.bytes().any(|b| b.is_ascii_uppercase())
+        && is_base58(text)
 }
 
 /// A mail address of which every piece is known.

@@ -9,6 +9,7 @@ mod groups;
 mod interpreter;
 mod matching;
 mod network;
+mod obeyed;
 mod pack;
 mod path;
 mod pattern;
@@ -21,7 +22,7 @@ mod when;
 pub use pack::{Pack, PackError};
 pub use schema::{Match, Metadata, Rule, When};
 
-pub(crate) use class::{SERVICE_TOKEN, TOKEN, is_dump, is_secret, is_shell};
+pub(crate) use class::{ADMINISTRATOR, SERVICE_TOKEN, TOKEN, is_dump, is_secret, is_shell};
 pub(crate) use interpreter::{is_fed_interpreter, started};
 pub(crate) use matching::{Call, Spot, TextKind};
 pub(crate) use network::{
