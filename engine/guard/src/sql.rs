@@ -185,6 +185,7 @@ fn statements(cx: &mut Cx<'_>, words: &[Word]) {
                 cx.fact(Language::Sql, fact, word.place());
             }
         }
+        sends(cx, statement);
         dynamic(cx, statement);
         piped(cx, statement);
         edits(cx, statement);
@@ -239,6 +240,12 @@ fn dangerous(word: &Word, rest: &[Word], first: bool) -> Option<&'static str> {
             Some("sql.program")
         }
         "GENERAL_LOG_FILE" | "SLOW_QUERY_LOG_FILE" if next == "=" || next == ":=" => Some("sql.file"),
+        // Roles of PostgreSQL that reach the host, given to another one.
+        "PG_EXECUTE_SERVER_PROGRAM" | "PG_WRITE_SERVER_FILES" | "PG_READ_SERVER_FILES"
+            if rest.iter().any(|w| w.is("TO")) =>
+        {
+            Some("sql.grant")
+        }
         "PG_SHADOW" | "PG_AUTHID" => Some("sql.credentials"),
         "XP_CMDSHELL" | "SP_OACREATE" | "SYS_EXEC" | "SYS_EVAL" | "DBMS_SCHEDULER" => Some("sql.program"),
         "LOAD_EXTENSION" => Some("sql.program"),
@@ -398,6 +405,54 @@ fn dynamic(cx: &mut Cx<'_>, statement: &[Word]) {
     if executes && statement.iter().any(|w| w.text.starts_with("0x") && w.text.len() > 8) {
         cx.fact(Language::Sql, "sql.dynamic", first.place());
     }
+}
+
+/// Columns of passwords that a statement hands to a function that reaches another machine: `http_post(u, NEW.password)`.
+fn sends(cx: &mut Cx<'_>, statement: &[Word]) {
+    for (at, word) in statement.iter().enumerate().filter(|(_, word)| !word.literal && reaches(&word.text)) {
+        let inner = within_brackets(&statement[at + 1..]);
+        let is_column = |two: &[Word]| two[0].is(".") && !two[1].literal && holds_password(&two[1].text);
+        if inner.windows(2).any(is_column) {
+            cx.fact(Language::Sql, "sql.sends", word.place());
+        }
+    }
+}
+
+/// True for a function of a database that reaches another machine.
+fn reaches(name: &str) -> bool {
+    matches!(
+        name,
+        "DBLINK"
+            | "DBLINK_EXEC"
+            | "DBLINK_OPEN"
+            | "DBLINK_SEND_QUERY"
+            | "HTTP"
+            | "HTTP_GET"
+            | "HTTP_POST"
+            | "HTTP_PUT"
+            | "UTL_HTTP"
+            | "SP_INVOKE_EXTERNAL_REST_ENDPOINT"
+            | "XP_DIRTREE"
+            | "XP_FILEEXIST"
+    )
+}
+
+/// True for the name of a column that holds a password or a number of a card.
+fn holds_password(column: &str) -> bool {
+    ["PASSWORD", "PASSWD", "PASS_HASH", "PASSHASH", "PASSPHRASE", "PWD", "CARD_NUMBER", "CVV", "PRIVATE_KEY"]
+        .iter()
+        .any(|part| column.contains(part))
+}
+
+/// Words in the first pair of brackets, or up to the end of the statement for a procedure without them.
+fn within_brackets(rest: &[Word]) -> &[Word] {
+    let Some(open) = rest.iter().take(3).position(|word| word.is("(")) else { return rest };
+    let mut depth = 0_usize;
+    let end = rest[open..].iter().position(|word| {
+        depth = if word.is("(") { depth + 1 } else { depth.saturating_sub(usize::from(word.is(")"))) };
+        depth == 0
+    });
+    &rest[open..end.map_or(rest.len(), |end| open + end)]
 }
 
 /// Programs of `edit(VALUE, PROGRAM)`, with which sqlite has a text changed.
