@@ -266,14 +266,16 @@ impl<'a> Js<'_, '_, '_> {
                     Some(Const::Text(_)) if origin.has(Origin::HOME) => value.known.clone(),
                     _ => None,
                 };
-                if origin == Origin::default() {
+                let names: Names =
+                    value.names.iter().filter(|name| is_shared(name)).take(1).cloned().collect();
+                if origin == Origin::default() && names.is_empty() {
                     return;
                 }
                 let older = self.vars.get(name).cloned().unwrap_or_default();
-                if origin.0 & !older.origin.0 != 0 {
+                if origin.0 & !older.origin.0 != 0 || names.iter().any(|name| !older.is_named(name)) {
                     self.flow.learnt = true;
                 }
-                let value = Value { origin, known, trail: value.trail.clone(), ..Value::default() };
+                let value = Value { origin, known, trail: value.trail.clone(), names, ..Value::default() };
                 self.vars.insert(name.clone(), value.or(&older));
             }
             Shape::Object(fields) => {
@@ -634,4 +636,9 @@ impl<'a> Js<'_, '_, '_> {
             self.cx.fact_with(language, "saved.run", span(at), &[content], 0);
         }
     }
+}
+
+/// True for objects that all code of a page shares: a change of one by a function reaches the others.
+fn is_shared(name: &str) -> bool {
+    matches!(name, "ethereum" | "solana" | "phantom.solana" | "tronWeb" | "tronWeb.trx")
 }

@@ -3,7 +3,7 @@
 use super::{Js, span};
 use crate::language::Language;
 use crate::rules::{basename, is_home_whole, is_root_like};
-use crate::value::{HOLE, Origin, Value};
+use crate::value::{Const, HOLE, Origin, Value};
 use oxc_ast::ast::{Argument, BinaryExpression, CallExpression, Expression};
 use oxc_span::{GetSpan, Span};
 
@@ -24,6 +24,47 @@ pub(super) fn listed(callee: &Value, args: &[Value]) -> Origin {
             || root.origin.has(Origin::HOME) && root.as_text().is_none_or(is_home_whole)
     });
     if wide { Origin::WIDE } else { Origin::default() }
+}
+
+/// Origin of files that are found by a pattern that names credentials: `findFiles('**/{.env,*.pem}')`.
+pub(super) fn found(callee: &Value, args: &[Value]) -> Origin {
+    let finds = callee.names.iter().any(|name| {
+        matches!(
+            &**name,
+            "vscode.workspace.findFiles"
+                | "glob"
+                | "glob.sync"
+                | "glob.glob"
+                | "glob.globSync"
+                | "fast-glob"
+                | "fast-glob.sync"
+                | "globby"
+                | "globby.globby"
+                | "globby.globbySync"
+                | "fs.glob"
+                | "fs.globSync"
+        )
+    });
+    let mut patterns = args.first().filter(|_| finds).into_iter().flat_map(|first| match &first.known {
+        Some(Const::List(items)) => items.to_vec(),
+        _ => vec![first.clone()],
+    });
+    let is_named = patterns.any(|pattern| pattern.as_text().is_some_and(names_secrets));
+    if is_named { Origin::SECRET } else { Origin::default() }
+}
+
+/// True for a pattern of files that names credentials.
+fn names_secrets(pattern: &str) -> bool {
+    let mut parts = pattern.split(['/', '\\', '{', '}', ',']);
+    let is_secret = |part: &str| {
+        matches!(
+            part,
+            ".env" | ".env*" | ".env.*" | "*.pem" | "*.key" | "*.p12" | "*.pfx" | "*.kdbx" | ".netrc"
+        ) || part.starts_with("id_rsa")
+            || part.starts_with("id_ed25519")
+            || part == ".ssh"
+    };
+    parts.any(is_secret)
 }
 
 /// A path whose last part is constant is one file, not everything that a walk meets.

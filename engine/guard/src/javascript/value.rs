@@ -423,9 +423,17 @@ impl Js<'_, '_, '_> {
         {
             return value.with_origin(owner.origin);
         }
+        // Another alphabet: `bytes.toString('hex')`.
+        let alphabet = args.first().and_then(Value::as_whole_text);
+        if method == Some("toString") && matches!(alphabet, Some("hex" | "base64" | "base64url"))
+            || callee.names.iter().any(|name| matches!(&**name, "btoa" | "window.btoa"))
+        {
+            origin |= Origin::ENCODED;
+        }
         // A module that is itself a function is named without an origin: `import get from 'node-fetch'`.
         origin |= callee.names.iter().fold(Origin::default(), |sum, name| sum | origin_by_name(name));
         origin |= super::reach::listed(callee, args);
+        origin |= super::reach::found(callee, args);
         origin |= callee.names.iter().fold(Origin::default(), |sum, name| sum | self.message(name, args));
         let mut out = Value::default();
         for name in callee.names.iter().filter(|name| !name.starts_with("?@") && !name.starts_with("?this."))
