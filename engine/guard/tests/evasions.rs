@@ -109,7 +109,8 @@ fn group(id: u32) -> &'static str {
         131..=140 => "131-140 third list",
         141..=165 => "141-165 fourth list",
         166..=181 => "166-181 fifth list",
-        _ => "182-204 sixth list",
+        182..=204 => "182-204 sixth list",
+        _ => "205-241 seventh list",
     }
 }
 

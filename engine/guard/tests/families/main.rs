@@ -1,4 +1,5 @@
 //! Families of generated inputs: each is one idea in many forms, and all forms get the verdict of the idea.
 
+mod handed;
 mod noise;
 mod pickles;
