@@ -111,10 +111,11 @@ impl Catalog {
             Some(near) => format!("did you mean {near}?"),
             None => format!("there are {}", names.join(", ")),
         };
+        let mark = if near.ends_with('?') { "" } else { ";" };
         let broken = match self.broken.len() {
             0 => String::new(),
-            1 => format!("; a file cannot be used: {}", self.broken[0]),
-            more => format!("; {more} files cannot be used: hotcell agent definitions names them"),
+            1 => format!("{mark} a file cannot be used: {}", self.broken[0]),
+            more => format!("{mark} {more} files cannot be used: hotcell agent definitions names them"),
         };
         Err(report.hint(format!("{near}{broken}")))
     }

@@ -9,7 +9,7 @@ pub const SCHEMA: &str = "hotcell.error/1";
 
 /// An error that a person has to correct before anything can run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
-#[error("{message}{}", hint.as_ref().map(|h| format!("; {h}")).unwrap_or_default())]
+#[error("{message}{}", hint.as_ref().map(|hint| format!("{}{hint}", before_hint(message))).unwrap_or_default())]
 pub struct ErrorReport {
     /// Always `hotcell.error/1`.
     pub schema: String,
@@ -24,6 +24,11 @@ pub struct ErrorReport {
     pub is_parameter: bool,
     /// Advice, with the nearest valid name if there is one.
     pub hint: Option<String>,
+}
+
+/// The mark between a message and its hint: a question has one of its own.
+fn before_hint(message: &str) -> &'static str {
+    if message.ends_with(['?', '!']) { " " } else { "; " }
 }
 
 /// Kinds of errors.
@@ -95,5 +100,24 @@ impl ErrorReport {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_and_hint_have_one_mark_between_them() {
+        for (message, hint, want) in [
+            ("no model a", Some("name one"), "no model a; name one"),
+            ("no model a; did you mean b?", Some("name one"), "no model a; did you mean b? name one"),
+            ("no model a; did you mean b?", None, "no model a; did you mean b?"),
+            ("", Some("name one"), "; name one"),
+        ] {
+            let report = ErrorReport::new(Code::UnknownName, message);
+            let report = hint.into_iter().fold(report, ErrorReport::hint);
+            assert_eq!(report.to_string(), want);
+        }
     }
 }
