@@ -120,7 +120,7 @@ pub enum DeclaredPrice {
 #[non_exhaustive]
 pub enum EndpointError {
     /// An unknown provider.
-    #[error("{name:?} is not a provider{}; there are {}", near(name), names().join(", "))]
+    #[error("{name:?} is not a provider; {}", providers(name))]
     Provider {
         /// Name as written.
         name: String,
@@ -166,9 +166,12 @@ pub enum EndpointError {
     Prompts(String),
 }
 
-fn near(name: &str) -> String {
+/// Words for a name that is not a provider's: the nearest one, and all.
+#[must_use]
+pub fn providers(name: &str) -> String {
     let near = hotcell_sandbox::layer::likely(name, names());
-    near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
+    let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+    format!("{near}there are {}", names().join(", "))
 }
 
 fn names() -> [&'static str; PROVIDERS.len()] {
@@ -388,7 +391,7 @@ fn base(provider: Provider, text: &str) -> Result<Url, EndpointError> {
 }
 
 /// Tells if a URL leads to this machine: a loopback address, or the name that always is one.
-fn is_loopback(url: &Url) -> bool {
+pub(crate) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
@@ -457,7 +460,7 @@ mod tests {
             Endpoint::new("a", Provider::Compatible, Some("http://[::1]:1"), "m", Some("env:KEY")).is_ok()
         );
         let error = "olama".parse::<Provider>().unwrap_err().to_string();
-        assert!(error.contains("did you mean \"ollama\"") && error.contains("compatible"), "{error}");
+        assert!(error.contains("did you mean ollama?") && error.contains("compatible"), "{error}");
     }
 
     #[test]

@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn mistakes_in_the_tables_are_named() {
         for (text, word) in [
-            ("[models.a]\nprovider = \"olama\"\nmodel = \"m\"", "did you mean \"ollama\""),
+            ("[models.a]\nprovider = \"olama\"\nmodel = \"m\"", "did you mean ollama? there are openai, "),
             ("[models.a]\nprovider = \"ollama\"", "missing field `model`"),
             ("[models.a]\nprovider = \"ollama\"\nmodel = \"m\"\nurk = \"x\"", "unknown field `urk`"),
             ("[models.A]\nprovider = \"ollama\"\nmodel = \"m\"", "not a name"),

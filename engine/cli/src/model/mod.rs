@@ -182,14 +182,7 @@ fn internal(error: &anyhow::Error) -> ErrorReport {
 fn add(common: &Common, args: &AddModelArgs) -> Result<u8, ErrorReport> {
     let provider = match &args.provider {
         Some(name) => name.parse::<Provider>().map_err(|e| of_endpoint(&e))?,
-        None => args.name.parse::<Provider>().map_err(|_| {
-            ErrorReport::new(
-                Code::Usage,
-                format!("{} is not a provider, so --provider is needed", printable(&args.name)),
-            )
-            .field("--provider")
-            .hint("hotcell model add --help names the providers")
-        })?,
+        None => args.name.parse::<Provider>().map_err(|_| not_named_as_provider(&args.name))?,
     };
     let new = |model: &str| {
         Endpoint::new(&args.name, provider, args.url.as_deref(), model, args.key.as_deref())
@@ -226,14 +219,23 @@ fn add(common: &Common, args: &AddModelArgs) -> Result<u8, ErrorReport> {
     Ok(0)
 }
 
+/// The error for a model whose name is not a provider's, where none is named.
+fn not_named_as_provider(name: &str) -> ErrorReport {
+    if hotcell_models::endpoint::check_name(name).is_err() {
+        return of_endpoint(&EndpointError::Name(name.to_owned()));
+    }
+    let why = format!("{} is not a provider, so --provider is needed", printable(name));
+    ErrorReport::new(Code::Usage, why).field("--provider").hint(hotcell_models::endpoint::providers(name))
+}
+
 /// Words about a role that no command asks by itself, which may be a mistyped one.
 pub fn unasked(role: &str) -> Option<String> {
     if ROLES.contains(&role) {
         return None;
     }
-    let near = likely(role, ROLES).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    let near = likely(role, ROLES).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
     Some(format!(
-        "only model ask --role {role} and definitions of your own ask this role{near}; others ask {}",
+        "only model ask --role {role} and definitions of your own ask this role; {near}others ask {}",
         ROLES.join(", ")
     ))
 }
