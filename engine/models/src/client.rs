@@ -99,7 +99,7 @@ fn list(tried: &[Tried]) -> String {
     tried.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// `local (ollama, qwen2.5-coder:7b): no connection (Connection refused), 3 attempts in 3.1 s`
+/// `local (ollama, qwen2.5-coder:7b): HTTP 429 (too many requests), 3 attempts in 3.1 s`
 impl fmt::Display for Tried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let model = hotcell_state::report::printable(&self.model);
@@ -218,7 +218,8 @@ impl Client {
                 retry_after: failure.retry_after(),
                 has_fallback,
             };
-            let Some(pause) = self.backoff.pause(after).filter(|_| failure.passes()) else {
+            let is_over = !failure.passes() || failure.most_attempts().is_some_and(|most| failed >= most);
+            let Some(pause) = self.backoff.pause(after).filter(|_| !is_over) else {
                 return Err(Tried {
                     endpoint: endpoint.name.clone(),
                     provider: endpoint.provider,

@@ -26,6 +26,9 @@ pub enum Failure {
     /// No connection; nothing was sent.
     #[error("no connection ({0})")]
     Connect(String),
+    /// Nothing listens at an address of this machine; nothing was sent.
+    #[error("no connection ({0}): no program listens at {1}")]
+    NotListening(String, String),
     /// A status that is not a success.
     #[error("HTTP {status}{}{}", hint(*status), said(words))]
     Status {
@@ -81,10 +84,20 @@ impl Failure {
     #[must_use]
     pub fn passes(&self) -> bool {
         match self {
-            Self::Connect(_) => true,
+            Self::Connect(_) | Self::NotListening(..) => true,
             // 501: the server does not know the method.
             Self::Status { status, .. } => *status == 429 || (*status >= 500 && *status != 501),
             _ => false,
+        }
+    }
+
+    /// Maximum number of attempts for this reason; `None` where time alone limits them. A server of this machine that is not there does not come by
+    /// itself: one that is being restarted is there after the first pause.
+    #[must_use]
+    pub const fn most_attempts(&self) -> Option<u32> {
+        match self {
+            Self::NotListening(..) => Some(2),
+            _ => None,
         }
     }
 
@@ -141,7 +154,10 @@ mod tests {
         for code in [400, 401, 402, 403, 404, 408, 409, 413, 422, 501] {
             assert!(!status(code).passes(), "{code}");
         }
-        assert!(Failure::Connect(String::new()).passes());
+        let (far, here) =
+            (Failure::Connect(String::new()), Failure::NotListening(String::new(), String::new()));
+        assert!(far.passes() && far.most_attempts().is_none());
+        assert!(here.passes() && here.most_attempts() == Some(2) && !here.maybe_charged());
         for once in [
             Failure::Cut(String::new()),
             Failure::Time(Duration::ZERO),

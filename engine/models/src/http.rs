@@ -1,6 +1,7 @@
 //! One HTTP exchange, bounded in time and size. Redirects are not followed, and no proxy of the environment is used: the prompt and the
 //! key are for the configured origin.
 
+use std::io;
 use std::time::{Duration, SystemTime};
 
 use hotcell_egress::Secret;
@@ -10,7 +11,7 @@ use reqwest::{Client, Response, Url};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, is_loopback};
 use crate::failure::{Failure, words};
 use crate::retry::retry_after;
 use crate::wire::{Wire, error_text};
@@ -88,7 +89,13 @@ async fn exchange(
     let began = Instant::now();
     let whole = async {
         let response = request.send().await.map_err(|e| {
-            if e.is_connect() { Failure::Connect(innermost(&e)) } else { Failure::Cut(innermost(&e)) }
+            if !e.is_connect() {
+                return Failure::Cut(innermost(&e));
+            }
+            match is_loopback(&endpoint.url) && is_refused(&e) {
+                true => Failure::NotListening(innermost(&e), authority(&endpoint.url)),
+                false => Failure::Connect(innermost(&e)),
+            }
         })?;
         answer(response, key).await
     };
@@ -185,6 +192,24 @@ fn message(body: &[u8]) -> String {
 }
 
 /// The reason below the layers of a library; those above name the URL again.
+/// Whether the system refused a connection, since no program listens.
+fn is_refused(error: &reqwest::Error) -> bool {
+    let mut why: &dyn std::error::Error = error;
+    while let Some(below) = why.source() {
+        why = below;
+        if why.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Host and port of a URL.
+fn authority(url: &Url) -> String {
+    let port = url.port_or_known_default().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}{port}", url.host_str().unwrap_or_default())
+}
+
 fn innermost(error: &reqwest::Error) -> String {
     let mut why: &dyn std::error::Error = error;
     while let Some(below) = why.source() {

@@ -265,12 +265,29 @@ async fn cascade_says_why_earlier_models_did_not_reply() {
     assert_eq!((reply.endpoint.as_str(), reply.text.as_str()), ("d", "me"));
     let whys: Vec<_> = reply.passed_over.iter().map(ToString::to_string).collect();
     assert!(
-        whys[0].starts_with("down (ollama, q): no connection") && whys[0].contains("3 attempts"),
+        whys[0].starts_with("down (ollama, q): no connection") && whys[0].contains("2 attempts"),
         "{whys:?}"
     );
     assert!(whys[1].contains("the key is not accepted") && whys[2].contains("429"), "{whys:?}");
     assert!(whys[3].contains("HOTCELL_TEST_NO_SUCH_KEY is not set"), "{whys:?}");
     assert!(reply.passed_over.iter().all(|tried| !tried.maybe_charged));
+}
+
+/// A person who forgot to start the server is told within seconds, however long the time limit is.
+#[tokio::test]
+async fn server_that_is_not_there_on_this_machine_is_not_waited_for() {
+    for host in ["127.0.0.1", "localhost", "[::1]"] {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let url = format!("http://{host}:{port}");
+        let endpoint = Endpoint::new("down", Provider::Ollama, Some(&url), "q", None).unwrap();
+        let began = Instant::now();
+        let error = ask(vec![endpoint], Duration::from_secs(600)).await.unwrap_err().to_string();
+        assert!(began.elapsed() < Duration::from_secs(5), "{host}: {:?}", began.elapsed());
+        if host != "[::1]" || error.contains("refused") {
+            let said = format!("no program listens at {host}:{port}, 2 attempts in ");
+            assert!(error.contains(&said), "{error}");
+        }
+    }
 }
 
 #[tokio::test]
