@@ -239,6 +239,23 @@ impl Plugins {
         &self,
         work: impl FnOnce(&PooledConnection, &Components) -> Result<T, Failed>,
     ) -> Done<T> {
+        self.read_or(|| Ok(T::default()), work)
+    }
+
+    /// Reads from the database about one plugin, which does not exist without a database.
+    pub fn read_of<T>(
+        &self,
+        plugin: &str,
+        work: impl FnOnce(&PooledConnection, &Components) -> Result<T, Failed>,
+    ) -> Done<T> {
+        self.read_or(|| Err(unknown(plugin, &[])), work)
+    }
+
+    fn read_or<T>(
+        &self,
+        missing: impl FnOnce() -> Done<T>,
+        work: impl FnOnce(&PooledConnection, &Components) -> Result<T, Failed>,
+    ) -> Done<T> {
         let open = || -> Result<Option<(Quarantine, Components)>, QuarantineError> {
             let Some(folder) = StateFolder::open_existing(self.state.path()?)? else { return Ok(None) };
             let components = Components(folder.path().join(FOLDER).join("components"));
@@ -246,7 +263,7 @@ impl Plugins {
         };
         match open().map_err(|e| of_quarantine(&e))? {
             Some((store, components)) => work(&store.database, &components).map_err(|Failed(report)| report),
-            None => Ok(T::default()),
+            None => missing(),
         }
     }
 
@@ -320,7 +337,7 @@ impl Plugins {
     /// # Errors
     /// A report when there is no such plugin.
     pub fn left_out(&self, name: &str) -> Done<Vec<(String, String)>> {
-        self.read(|database, _| {
+        self.read_of(name, |database, _| {
             let left_out = find(database, name)?.version.description.left_out;
             Ok(left_out.into_iter().map(|one| (one.function, one.message)).collect())
         })
@@ -331,7 +348,7 @@ impl Plugins {
     /// # Errors
     /// A report with the nearest name, when there is no such plugin.
     pub fn requests_and_serves(&self, name: &str) -> Done<(Vec<String>, Vec<&'static str>)> {
-        self.read(|database, _| {
+        self.read_of(name, |database, _| {
             let known = CachedPlugin::of(find(database, name)?, database)?;
             Ok((known.request.words(), words(&known.plugin.version.description)))
         })
@@ -342,8 +359,9 @@ impl Plugins {
     /// # Errors
     /// A report with the nearest name, when there is no such plugin.
     pub fn list_of(&self, name: &str) -> Done<ToolList> {
-        let tools =
-            self.read(|database, _| Ok(self.tools_of(&CachedPlugin::of(find(database, name)?, database)?)))?;
+        let tools = self.read_of(name, |database, _| {
+            Ok(self.tools_of(&CachedPlugin::of(find(database, name)?, database)?))
+        })?;
         Ok(ToolList { schema: SCHEMA.to_owned(), tools })
     }
 
@@ -489,8 +507,7 @@ impl Plugins {
                 return Ok(page);
             }
             if !cwd.join(name).exists() {
-                self.read(|database, _| find(database, name).map(drop))?;
-                return Err(unknown(name, &[]));
+                self.read_of(name, |database, _| find(database, name).map(drop))?;
             }
         }
         let looked = self.look(what, cwd, &AddOptions::default(), describer).await?;

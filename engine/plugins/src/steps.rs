@@ -218,7 +218,7 @@ impl Plugins {
     /// # Errors
     /// A report when no version waits.
     pub fn waiting(&self, name: &str) -> Done<Inspection> {
-        let page = self.read(|database, _| {
+        let page = self.read_of(name, |database, _| {
             let plugin = find(database, name)?;
             let granted = plugin.granted(database)?;
             let page = |pending| Inspection::of(name, &plugin.version, Some((pending, &granted)));
@@ -308,7 +308,7 @@ impl Plugins {
     }
 
     fn may_be(&self, name: &str, component: &str, words: &[String], look: bool) -> Done<()> {
-        self.read(|database, _| {
+        self.read_of(name, |database, _| {
             let plugin = find(database, name)?;
             if plugin.version.digest != component {
                 let why = format!("the plugin {name} is another component now ({})", plugin.version.digest);

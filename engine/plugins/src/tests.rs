@@ -139,6 +139,35 @@ fn plugin_with_texts_that_nobody_sees_is_refused() {
     assert_eq!(place.add("files").unwrap().1, Added::New);
 }
 
+/// Every question about an unknown plugin is refused with its name, with a database or without.
+#[test]
+fn unknown_plugin_is_an_error_for_every_question() {
+    let place = Place::new("");
+    for has_database in [false, true] {
+        if has_database {
+            place.write("files.wasm", &format!("read|wasi:a@1|{ALL}|reads files"));
+            place.add("files.wasm").unwrap();
+        }
+        assert_eq!(place.dir.path().join("state").exists(), has_database);
+        let plugins = place.plugins();
+        let inspected = block(plugins.inspect(OsStr::new("fils"), &place.work(), &Texts));
+        for (question, error) in [
+            ("list", plugins.list_of("fils").err()),
+            ("left out", plugins.left_out("fils").err()),
+            ("requests", plugins.requests_and_serves("fils").err()),
+            ("waiting", plugins.waiting("fils").err()),
+            ("inspect", inspected.err()),
+            ("asked", plugins.may_be_asked("fils", "a", &[]).err()),
+            ("granted", plugins.may_be_granted("fils", "a", &[]).err()),
+        ] {
+            let error = error.unwrap_or_else(|| panic!("{question}"));
+            assert_eq!(error.code, Code::UnknownName, "{question}");
+            let word = if has_database { "did you mean files?" } else { "no plugin is loaded" };
+            assert!(error.to_string().contains(word), "{question}: {error}");
+        }
+    }
+}
+
 #[test]
 fn plugin_is_added_granted_and_removed() {
     let place = Place::new("");
