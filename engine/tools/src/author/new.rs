@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use hotcell_sandbox::layer::likely;
+
 use super::{AuthorError, at};
 use crate::install::manifest;
 
@@ -30,7 +32,11 @@ impl FromStr for Language {
             "python" => Ok(Self::Python),
             "js" | "javascript" => Ok(Self::JavaScript),
             "c" => Ok(Self::C),
-            other => Err(format!("unknown language '{other}': there are rust, python, js and c")),
+            other => {
+                let near = likely(other, ["rust", "python", "js", "javascript", "c"]);
+                let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+                Err(format!("plugins are not made in {other:?}; {near}there are rust, python, js and c"))
+            }
         }
     }
 }

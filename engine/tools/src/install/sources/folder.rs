@@ -44,12 +44,27 @@ pub(crate) fn component(folder: &Path) -> Result<PathBuf, SourceError> {
     all.sort();
     match (all.pop(), all.as_slice()) {
         (Some(only), []) => Ok(only),
-        (None, _) => Err(bad("has no component: there is no file NAME.wasm in it".to_owned())),
+        (None, _) => Err(bad(no_component(folder))),
         (Some(last), [first, ..]) => Err(bad(format!(
             "has more than one component ({}, {}); name the one that you mean",
             first.file_name().unwrap_or_default().display(),
             last.file_name().unwrap_or_default().display()
         ))),
+    }
+}
+
+/// Words for a folder without a component. One that a plugin is written in has it in the folder below that `build` writes to.
+fn no_component(folder: &Path) -> String {
+    let out = folder.join("out");
+    let is_built = out.read_dir().into_iter().flatten().flatten().any(|entry| {
+        let path = entry.path();
+        path.extension().is_some_and(|end| end == "wasm")
+    });
+    let why = "has no component: there is no file NAME.wasm in it";
+    match (is_built, folder.join(manifest::FILE).is_file()) {
+        (true, _) => format!("{why}; what was built is in {}: name that folder", out.display()),
+        (false, true) => format!("{why}; hotcell tool build makes one in {}", out.display()),
+        (false, false) => why.to_owned(),
     }
 }
 
@@ -68,6 +83,12 @@ mod tests {
             assert!(error.contains(word), "{error}");
         };
         why("NAME.wasm");
+        write("plugin.toml", "[plugin]\n");
+        why("hotcell tool build makes one in ");
+        std::fs::create_dir(folder.join("out")).unwrap();
+        std::fs::write(folder.join("out/a.wasm"), "a").unwrap();
+        why("my_files/out: name that folder");
+        std::fs::remove_file(folder.join("plugin.toml")).unwrap();
         write("a.wasm", "a");
         let alone = fetch(&folder).unwrap();
         assert_eq!(

@@ -116,6 +116,13 @@ impl Source {
     /// [`SourceError::Unreadable`] for anything else.
     pub fn parse(text: &OsStr, cwd: &Path) -> Result<Self, SourceError> {
         let shown = text.to_string_lossy();
+        // The folder itself is `.`: a variable that is not set must not name it.
+        if shown.is_empty() {
+            return Err(SourceError::unreadable(
+                format!("{shown:?}"),
+                "names nothing; name a component, its folder, a URL or oci://…",
+            ));
+        }
         if shown.starts_with(oci::SCHEME) {
             return oci::Artifact::parse(&shown).map(Self::Oci);
         }
@@ -253,6 +260,7 @@ mod tests {
         assert_eq!(read("oci://a.org/x/tool:1").unwrap(), "oci://a.org/x/tool");
         for (text, word) in [
             ("none.wasm", "cannot be opened"),
+            ("", "\"\": names nothing; name a component"),
             ("https://a.org/t.wasm", "#sha256="),
             ("http://a.org/t.wasm#sha256=0", "https"),
             ("oci://tool", "names no registry"),
