@@ -120,7 +120,7 @@ fn plugin_is_added_called_and_removed() {
         call(&["says_echo", "--args", r#"{"text":1}"#]).code(125).says("/text");
         call(&["says_echo", "--args", "{"]).code(125).says("no JSON");
         call(&["says_echo", "--args", "[]"]).code(125).says("JSON object");
-        call(&["says_echo", "--args", "@none"]).code(125).says("cannot be opened");
+        call(&["says_echo", "--args", "@none"]).code(125).says("cannot be read");
 
         user.hotcell(["tool", "remove", "says"]).end().code(0);
         call(&["says_echo"]).code(125).says("no plugin is loaded");

@@ -84,7 +84,7 @@ fn published_plugin_is_added_with_key() {
 #[test]
 fn tool_dev_reports_builds_and_mistakes() {
     everyone(|user| {
-        user.hotcell(["tool", "dev", "gone", "--once"]).end().code(125).says("plugin.toml");
+        user.hotcell(["tool", "dev", "gone", "--once"]).end().code(125).says("gone is not there");
         let endless = user.hotcell(["tool", "dev", ".", "--json"]).end();
         assert!(endless.code(125).text().contains("--once"), "{endless:#?}");
         user.hotcell(["tool", "dev", ".", "text=x"]).end().code(125).says("--call");

@@ -34,9 +34,38 @@ pub fn report(error: &AuthorError) -> ErrorReport {
     }
 }
 
+/// The report of a build: what its own folder lacks is installed there.
+pub fn report_of_build(folder: &Path, error: &AuthorError) -> ErrorReport {
+    let report = report(error);
+    match error {
+        AuthorError::Missing { what, remedy } if what.starts_with("componentize") => {
+            let folder = for_shell(&folder.to_string_lossy());
+            report.hint(format!("install it there: cd {folder} && {remedy}"))
+        }
+        _ => report,
+    }
+}
+
 /// A plugin's folder as messages name it, without a `.` in its path.
-fn folder_of(folder: &Path) -> PathBuf {
+pub fn folder_of(folder: &Path) -> PathBuf {
     current_folder().join(folder).components().collect()
+}
+
+/// Checks that a folder is a plugin's.
+///
+/// # Errors
+/// A report when there is no such folder, or it has no manifest.
+pub fn check_folder(folder: &Path) -> Result<(), ErrorReport> {
+    if !folder.is_dir() {
+        let problem = if folder.exists() { "is a file, and not a plugin's folder" } else { "is not there" };
+        return Err(ErrorReport::new(Code::InvalidValue, format!("{} {problem}", folder.display()))
+            .field("DIR")
+            .hint("hotcell tool new NAME makes a folder to write a plugin in"));
+    }
+    if !folder.join(manifest::FILE).exists() {
+        return Err(report(&AuthorError::Folder { folder: folder.to_owned(), missing: manifest::FILE }));
+    }
+    Ok(())
 }
 
 /// Creates a folder for a new plugin.
@@ -70,8 +99,12 @@ fn out_of(folder: &Path, out: Option<&Path>) -> PathBuf {
 pub fn build(common: &Common, folder: &Path, compiled: Option<&Path>, out: Option<&Path>) -> u8 {
     let folder = folder_of(folder);
     let compiled = compiled.map(|path| current_folder().join(path));
-    match author::finish(&folder, compiled.as_deref(), &out_of(&folder, out)) {
-        Err(error) => usage::fail(&report(&error), common.json),
+    let built = check_folder(&folder).and_then(|()| {
+        author::finish(&folder, compiled.as_deref(), &out_of(&folder, out))
+            .map_err(|error| report_of_build(&folder, &error))
+    });
+    match built {
+        Err(report) => usage::fail(&report, common.json),
         Ok(built) => {
             let told = if common.json {
                 exit::print_json(
@@ -114,6 +147,7 @@ pub async fn test(common: &Common, folder: &Path, out: Option<&Path>) -> Result<
     let bad = |path: &Path, e: std::io::Error| {
         ErrorReport::new(Code::InvalidValue, format!("{}: {e}", path.display()))
     };
+    check_folder(&folder)?;
     let cases = folder.join("tests/cases.toml");
     let text = std::fs::read_to_string(&cases)
         .map_err(|e| bad(&cases, e).hint("cases are calls and what they come to, in TOML"))?;

@@ -14,10 +14,9 @@ use hotcell_tools::author;
 use hotcell_tools::{Ask, BoxFuture, Broker, CallRequest, Export, Reply, Runtime, RuntimeOptions};
 
 use crate::args::Common;
-use crate::context::current_folder;
 use crate::terminal::notes;
 use crate::tool::arguments;
-use crate::tool::author::{compiled, report};
+use crate::tool::author::{check_folder, compiled, folder_of, report_of_build};
 use crate::{tool, usage};
 
 /// Interval between checks for changes.
@@ -50,7 +49,9 @@ pub async fn dev(common: &Common, dev: &Dev<'_>) -> Result<u8, ErrorReport> {
         let why = "one object is printed, and rounds have no end: say --once as well";
         return Err(ErrorReport::new(Code::Usage, why).field("--json"));
     }
-    let folder = current_folder().join(dev.folder);
+    let folder = folder_of(dev.folder);
+    // A change in a folder that is not a plugin's would be waited for without an end.
+    check_folder(&folder)?;
     loop {
         // Before the build: what changes while it goes on is built again.
         let seen = stamps(&folder);
@@ -69,7 +70,7 @@ pub async fn dev(common: &Common, dev: &Dev<'_>) -> Result<u8, ErrorReport> {
 }
 
 async fn round(common: &Common, dev: &Dev<'_>, folder: &Path) -> Result<u8, ErrorReport> {
-    let built = author::build(folder, &folder.join("out")).map_err(|e| report(&e))?;
+    let built = author::build(folder, &folder.join("out")).map_err(|e| report_of_build(folder, &e))?;
     if !common.json && !common.quiet {
         notes::say(format!("built {} ({} bytes)", built.component.display(), built.size));
     }

@@ -8,6 +8,7 @@ pub(crate) mod publish;
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Read};
+use std::os::unix::ffi::OsStrExt;
 
 use hotcell_plugins::failures::{exit_of, report_of};
 use hotcell_plugins::report::{State, Tool};
@@ -65,12 +66,25 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
     match command {
         ToolCommand::List { plugin: None } => {
             let list = plugins.list()?;
-            if list.tools.is_empty() {
+            let serving = plugins.serving()?;
+            if list.tools.is_empty() && serving.is_empty() {
                 say("no plugins yet; hotcell tool add FILE|DIR|URL|oci://REF loads one");
             }
+            let is_without_tools = |plugin: &str| !list.tools.iter().any(|tool| tool.plugin == plugin);
+            serving
+                .iter()
+                .filter(|one| is_without_tools(&one.plugin))
+                .filter_map(|one| serves(&plugins, &one.plugin, true))
+                .for_each(|line| say(&line));
             Ok(show(common, &list, &table(&list)))
         }
-        ToolCommand::List { plugin: Some(plugin) } => shown(common, &plugins.list_of(plugin)?),
+        ToolCommand::List { plugin: Some(plugin) } => {
+            let list = plugins.list_of(plugin)?;
+            if list.tools.is_empty() {
+                serves(&plugins, plugin, true).into_iter().for_each(|line| say(&line));
+            }
+            shown(common, &list)
+        }
         ToolCommand::Add { source, key, signature, replace } => {
             let options = AddOptions { key: key.clone(), signature: signature.clone(), replace: *replace };
             let caller = caller()?;
@@ -244,22 +258,26 @@ fn shown(common: &Common, list: &ToolList) -> Result<u8, ErrorReport> {
 pub fn given_arguments(named: &OsStr) -> Result<String, ErrorReport> {
     let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("--args");
     let mut text = String::new();
-    let shown = named.to_string_lossy();
     let read =
         |from: &mut dyn Read, text: &mut String| from.take(MAX_ARGUMENT_BYTES + 1).read_to_string(text);
-    let done = if shown == "-" {
+    if named == "-" {
         read(&mut std::io::stdin().lock(), &mut text)
-    } else if let Some(file) = shown.strip_prefix('@') {
-        let mut file = std::fs::File::open(current_folder().join(file))
-            .map_err(|e| bad(format!("{file}: cannot be opened: {e}")))?;
-        read(&mut file, &mut text)
+            .map_err(|e| bad(format!("the arguments on standard input cannot be read: {e}")))?;
+    } else if let Some(file) = named.as_bytes().strip_prefix(b"@") {
+        let path = current_folder().join(OsStr::from_bytes(file));
+        std::fs::File::open(&path)
+            .and_then(|mut file| read(&mut file, &mut text))
+            .map_err(|e| bad(format!("the arguments in {} cannot be read: {e}", path.display())))?;
     } else {
-        text = shown.into_owned();
-        Ok(text.len())
-    };
-    done.map_err(|e| bad(format!("the arguments cannot be read: {e}")))?;
+        // Bytes that are not UTF-8 would reach the tool as other characters.
+        let given = named.to_str();
+        given.ok_or_else(|| bad("the arguments are not UTF-8, as JSON is".to_owned()))?.clone_into(&mut text);
+    }
     if text.len() as u64 > MAX_ARGUMENT_BYTES {
         return Err(bad(format!("the arguments have more than {MAX_ARGUMENT_BYTES} bytes")));
+    }
+    if text.trim().is_empty() {
+        return Err(bad("the arguments are empty; write {} for none".to_owned()));
     }
     match serde_json::from_str::<serde_json::Value>(&text) {
         Ok(serde_json::Value::Object(_)) => Ok(text),
