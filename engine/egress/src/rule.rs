@@ -254,6 +254,38 @@ impl Pattern {
     }
 }
 
+/// Words for a rule that is meant to allow everything.
+const ALL_HOSTS: &str = "no rule is for all hosts; name each one that is needed, such as pypi.org:443, or those below a name, such as \
+                         *.example.com:443";
+/// Words that other programs take for all hosts, or for the host's own network.
+const WORDS_FOR_ALL: [&str; 12] = [
+    "all",
+    "any",
+    "bridge",
+    "enabled",
+    "everything",
+    "full",
+    "host",
+    "internet",
+    "on",
+    "public",
+    "true",
+    "yes",
+];
+
+/// The problem of a text without a port. A port is suggested only for what is a rule with it.
+fn without_port(text: &str, denies: bool) -> String {
+    if WORDS_FOR_ALL.contains(&text.to_ascii_lowercase().as_str()) || text == "*" {
+        return ALL_HOSTS.to_owned();
+    }
+    let with_port = format!("{text}:443");
+    match Pattern::parse(&with_port, denies) {
+        Ok(_) if text.contains(['.', ':']) => format!("it names no port; did you mean {with_port}?"),
+        Ok(_) => "it names no port; a rule is HOST:PORT, such as pypi.org:443".to_owned(),
+        Err(why) => why,
+    }
+}
+
 impl FromStr for Rule {
     type Err = RuleError;
 
@@ -303,10 +335,13 @@ impl Pattern {
                 })?;
                 (&text[..colon], port)
             }
-            None => return Err(format!("it names no port; did you mean {text}:443?")),
+            None => return Err(without_port(text, denies)),
         };
         if left.contains(':') && after == 0 {
             return Err(format!("an IPv6 address is written in brackets, as [{left}]:{port}"));
+        }
+        if left.contains('*') && left.chars().all(|c| matches!(c, '*' | '.')) {
+            return Err(ALL_HOSTS.to_owned());
         }
         let pattern = if let Some((name, address)) = left.split_once('=') {
             if denies {
@@ -413,6 +448,47 @@ mod tests {
         let long = format!("{}.{}.b.com", "x".repeat(40), "y".repeat(40));
         assert_eq!(list(rules).find(&Host::parse(long.as_bytes()).unwrap(), 443), None);
         assert!(list("").is_empty() && list(" ").find(&Host::parse(b"a.com").unwrap(), 443).is_none());
+    }
+
+    /// Whatever is suggested is a rule itself.
+    #[test]
+    fn suggested_rules_are_rules() {
+        for (text, word) in [
+            ("pypi.org", "did you mean pypi.org:443?"),
+            ("*.a.com", "did you mean *.a.com:443?"),
+            ("10.0.0.5", "did you mean 10.0.0.5:443?"),
+            ("db=10.0.0.5", "did you mean db=10.0.0.5:443?"),
+            ("*", "no rule is for all hosts"),
+            ("*:443", "no rule is for all hosts"),
+            ("*.*", "no rule is for all hosts"),
+            ("*.*:80", "no rule is for all hosts"),
+            ("all", "no rule is for all hosts"),
+            ("Any", "no rule is for all hosts"),
+            ("pypi", "names no port; a rule is HOST:PORT"),
+            ("a*b", "a * stands for whole parts"),
+            ("*.com", "a name of at least two parts"),
+            ("0.0.0.0", "is never reached"),
+            ("ä.com", "more than letters"),
+            (":443", "there is no host"),
+            (".", "no host"),
+            ("", "a rule is HOST:PORT"),
+        ] {
+            let error = AllowList::of([text]).unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+        for front in
+            ["", "*", "*.", "**.", "!", "a", "a.b", "*.a.b", "1.2.3.4", "127.0.0.1", "[fd00::1]", "x=1.1.1.1"]
+        {
+            for middle in ["", "*", ".", "-", "a.b", "all", "=", "[", "_"] {
+                for end in ["", "*", ".c.d", ".com", ":", ":0", "/x"] {
+                    let text = format!("{front}{middle}{end}");
+                    let Err(error) = AllowList::of([text.as_str()]) else { continue };
+                    let Some((_, rest)) = error.why.split_once("did you mean ") else { continue };
+                    let rule = rest.trim_end_matches('?');
+                    assert!(rule.parse::<Rule>().is_ok(), "{text:?}: {error}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ fn command_line_mistakes_are_explained() {
         (&["run", "--memory", "1M", "--memory", "2M", "--", "true"], "--memory"),
         (&["run", "--timeout", "soon", "--", "true"], "60s"),
         (&["run", "--max-processes", "many", "--", "true"], "--max-processes"),
-        (&["run", "--network", "all", "--", "true"], "did you mean all:443?"),
+        (&["run", "--network", "all", "--", "true"], "no rule is for all hosts"),
         (&["run", "--network", "off", "--", "true"], "for profiles"),
         (&["run", "--network", "127.0.0.1:80", "--", "true"], "loopback"),
         (&["run", "--guard", "of", "--", "true"], "did you mean off?"),
