@@ -137,7 +137,7 @@ pub fn below(text: &str, what: &str) -> Result<PathBuf, FleetError> {
         match part {
             Component::Normal(name) => path.push(name),
             Component::CurDir => {}
-            Component::ParentDir => return Err(bad("leads out with ..")),
+            Component::ParentDir => return Err(bad(&hotcell_verbs::upward::problem(text))),
             Component::RootDir | Component::Prefix(_) => return Err(bad("is absolute")),
         }
     }

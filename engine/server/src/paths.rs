@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use hotcell_state::report::{Code, ErrorReport};
+use hotcell_verbs::upward::problem;
 
 /// Maximum length of a path, in bytes.
 pub const MAX_PATH_BYTES: usize = 1024;
@@ -37,7 +38,7 @@ pub fn relative(path: &str) -> Result<PathBuf, ErrorReport> {
     let mut names = Vec::new();
     for name in path.split('/') {
         match name {
-            ".." => return bad("leads out of its folder with .."),
+            ".." => return bad(&problem(path)),
             "" | "." => {}
             name if name.len() > MAX_NAME_BYTES => {
                 return bad(&format!("has a name of {} bytes; allowed is 1 to {MAX_NAME_BYTES}", name.len()));
@@ -81,6 +82,16 @@ mod tests {
         ] {
             assert_eq!(relative(path).unwrap_err().field.as_deref(), Some("path"), "{path:?}");
         }
+    }
+
+    #[test]
+    fn path_that_stays_inside_is_not_said_to_lead_out() {
+        let said = |path: &str| relative(path).unwrap_err().message;
+        assert_eq!(
+            said("a/b/../c"),
+            "the path \"a/b/../c\" has a part .., which is not followed; write \"a/c\""
+        );
+        assert_eq!(said("a/../../c"), "the path \"a/../../c\" leads out of the folder with ..");
     }
 
     proptest::proptest! {

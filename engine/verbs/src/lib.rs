@@ -55,6 +55,7 @@ mod secrets;
 pub mod suites;
 pub mod test;
 pub mod token_ends;
+pub mod upward;
 mod variables;
 pub mod workspaces;
 

@@ -63,7 +63,7 @@ impl OutputPattern {
         }
         let path = Path::new(text);
         if path.components().any(|part| part == Component::ParentDir) {
-            return no("leads out of the folder with ..; name files below it");
+            return no(&format!("{}; name files below the folder", crate::upward::problem(text)));
         }
         let (base, rest) = if let Ok(rest) = path.strip_prefix(PROJECT) {
             (Base::Project, rest)
@@ -447,6 +447,7 @@ mod tests {
             ("", "1 to 512 bytes"),
             ("../x", "leads out"),
             ("a/../../x", "leads out"),
+            ("a/b/../*.xml", "\"a/b/../*.xml\" has a part .., which is not followed; write \"a/*.xml\""),
             ("/etc/passwd", "outside /home/sandbox"),
             ("/home/sandboxes/x", "outside"),
             ("a\0b", "zero byte"),

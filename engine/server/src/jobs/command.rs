@@ -21,6 +21,7 @@ use hotcell_verbs::images::Wanted;
 use hotcell_verbs::outputs::OutputPattern;
 use hotcell_verbs::plantable::without_plantable;
 use hotcell_verbs::request::{Language, Merged, RunRequest, RunTarget, Source};
+use hotcell_verbs::upward;
 
 use crate::jobs::figures;
 use crate::jobs::returned::Returned;
@@ -444,9 +445,13 @@ fn check_argv(argv: &[String], has_workspace: bool) -> Result<(), ErrorReport> {
         let path = Path::new(program);
         let inside =
             path.is_relative() || SYSTEM.iter().chain(&[PROJECT]).any(|folder| path.starts_with(folder));
-        if !inside || path.components().any(|c| c == Component::ParentDir) {
+        let problem = match path.components().any(|c| c == Component::ParentDir) {
+            true => Some(upward::problem(program)),
+            false => (!inside).then(|| "is not a path inside the sandbox".to_owned()),
+        };
+        if let Some(problem) = problem {
             return bad(
-                format!("the program {program:?} is not a path inside the sandbox"),
+                format!("the program {program:?} {problem}"),
                 "name a program without a folder, such as python3, or a file of the workspace, such as ./run.sh",
             );
         }
