@@ -6,12 +6,11 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use hotcell_state::state::VERB_RESULTS;
 use hotcell_state::time::micros_since_1970;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// Folder in the state folder.
-const FOLDER: &str = "verb-results";
 /// Maximum number of results.
 const MAX_RESULTS: usize = 256;
 /// Maximum size of a result that is kept, in bytes.
@@ -68,7 +67,7 @@ impl Cache {
     /// The cache of a state folder, which is made when a result is kept.
     #[must_use]
     pub fn of(state: &Path) -> Self {
-        Self(state.join(FOLDER))
+        Self(state.join(VERB_RESULTS))
     }
 
     /// A result that is still valid. One that cannot be read is not valid.
@@ -140,7 +139,7 @@ mod tests {
         for number in 0..MAX_RESULTS + 8 {
             cache.put(&format!("n{number}"), &Value::Null, now, Duration::from_secs(1));
         }
-        assert_eq!(std::fs::read_dir(folder.path().join(FOLDER)).unwrap().count(), MAX_RESULTS);
+        assert_eq!(std::fs::read_dir(folder.path().join(VERB_RESULTS)).unwrap().count(), MAX_RESULTS);
     }
 
     #[test]

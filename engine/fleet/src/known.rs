@@ -25,7 +25,7 @@ use crate::gather::Open;
 use crate::settled::{Moment, Seen, is_settled};
 
 /// Folder in the state folder.
-pub const DIGESTS: &str = "fleet-digests";
+pub use hotcell_verbs::caches::DIGESTS;
 /// First bytes of a file of digests: name and version of the format.
 const MAGIC: &[u8; 18] = b"hotcell.digests/1\n";
 /// Size of the record of one file, in bytes.

@@ -14,6 +14,8 @@ use nix::unistd::{AccessFlags, faccessat};
 
 /// File name of the database in the state folder.
 pub const DATABASE: &str = "hotcell.db";
+/// Name of the folder in the state folder that keeps results of tools that verbs call; all of it may be removed.
+pub const VERB_RESULTS: &str = "verb-results";
 /// Held while a file is created, so that no other thread opens the database before the new file is closed:
 /// closing it drops the locks that SQLite holds on it in this process (fcntl_locking(2)).
 static MAKING: Mutex<()> = Mutex::new(());

@@ -9,6 +9,8 @@
 //! | `components` | `tools/compiled/` | tools' components as machine code |
 //! | `readings` | `readings.db` | reports of files that the guard has read |
 //! | `blobs` | `fleet-blobs/` | inputs and outputs of a farm's actions, kept by its workers |
+//! | `digests` | `fleet-digests/` | digests of files that `run --remote` sends |
+//! | `results` | `verb-results/` | results of tools that verbs of agent definitions call |
 
 use std::fs;
 use std::io;
@@ -16,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use hotcell_scanning::cache;
-use hotcell_state::state::StateFolder;
+use hotcell_state::state::{StateFolder, VERB_RESULTS};
 use hotcell_state::time::micros_since_1970;
 use hotcell_workspace::Folder;
 use schemars::JsonSchema;
@@ -34,6 +36,10 @@ pub const BLOBS: &str = "fleet-blobs";
 /// The key of the compiled components: it is not an entry, and the others are nothing without it.
 const KEY: &str = "key";
 const READINGS: &str = "readings";
+/// Folder of the digests of folders' files.
+pub const DIGESTS: &str = "fleet-digests";
+/// Kinds that are one entry each: their files mean nothing to a person.
+const WHOLE: [(&str, &str); 3] = [("blobs", BLOBS), ("digests", DIGESTS), ("results", VERB_RESULTS)];
 
 /// `hotcell.cache/1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -55,7 +61,7 @@ pub struct CacheList {
 /// Something that is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Entry {
-    /// `deps`, `builds`, `warm`, `components`, `readings` or `blobs`.
+    /// `deps`, `builds`, `warm`, `components`, `readings`, `blobs`, `digests` or `results`.
     pub kind: String,
     /// Path in the state folder.
     pub name: String,
@@ -115,12 +121,13 @@ pub fn list(state: &StateFolder) -> io::Result<CacheList> {
             });
         }
     }
-    let blobs = state.path().join(BLOBS);
-    if let Ok(about) = fs::symlink_metadata(&blobs) {
+    for (kind, name) in WHOLE {
+        let place = state.path().join(name);
+        let Ok(about) = fs::symlink_metadata(&place) else { continue };
         entries.push(Entry {
-            kind: "blobs".to_owned(),
-            name: BLOBS.to_owned(),
-            bytes: taken(&blobs, &about),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            bytes: taken(&place, &about),
             used_us: about.modified().map_or(0, micros_since_1970),
         });
     }
@@ -257,6 +264,8 @@ mod tests {
             "builds/go-1",
             "tools/compiled",
             "fleet-blobs",
+            "fleet-digests",
+            "verb-results",
             "tools/components",
             "objects/aa",
         ] {
@@ -269,6 +278,8 @@ mod tests {
             ("tools/compiled/key", "secret"),
             ("tools/compiled/e1", "1234"),
             ("fleet-blobs/0a", "12345678"),
+            ("fleet-digests/8-2", "12"),
+            ("verb-results/0a.json", "{}"),
             ("tools/components/c", "1"),
             ("objects/aa/b", "1"),
             ("readings.db", "123"),
@@ -285,8 +296,10 @@ mod tests {
             ("deps/npm-2.failed", "deps"),
             ("deps/pip-1", "deps"),
             ("fleet-blobs", "blobs"),
+            ("fleet-digests", "digests"),
             ("readings.db", "readings"),
             ("tools/compiled/e1", "components"),
+            ("verb-results", "results"),
         ];
         assert_eq!(names, want);
         // Entries that a run uses or writes stay.
@@ -302,7 +315,10 @@ mod tests {
         let most = Prune { older: None, most: Some(0) };
         let done = prune(&state, most, SystemTime::now()).unwrap();
         assert_eq!(names(&done.in_use), "deps/pip-1 fleet-blobs readings.db");
-        assert_eq!(names(&done.entries), "builds/go-1 deps/npm-2.failed tools/compiled/e1");
+        assert_eq!(
+            names(&done.entries),
+            "builds/go-1 deps/npm-2.failed fleet-digests tools/compiled/e1 verb-results"
+        );
         drop((used, database));
         fs::create_dir_all(at("builds/go-1")).unwrap();
         fs::write(at("deps/npm-2.failed"), "why").unwrap();
@@ -310,7 +326,8 @@ mod tests {
         let none =
             prune(&state, Prune { older: Some(Duration::from_secs(3600)), most: None }, SystemTime::now());
         assert!(none.unwrap().entries.is_empty());
-        assert_eq!(clear(&state).unwrap().entries.len(), 6);
+        fs::create_dir_all(at("fleet-digests")).unwrap();
+        assert_eq!(clear(&state).unwrap().entries.len(), 7);
         assert!(list(&state).unwrap().entries.is_empty());
         for stays in ["tools/compiled/key", "tools/components/c", "objects/aa/b", "hotcell.db"] {
             assert!(at(stays).exists(), "{stays}");
