@@ -57,6 +57,7 @@ mod lines;
 mod media_ranges;
 mod methods;
 pub mod metrics;
+mod near_uri;
 mod pages;
 mod parameters;
 mod picture;

@@ -11,6 +11,7 @@ use rmcp::model::{
 use serde_json::json;
 
 use crate::answer::{Detail, of_run};
+use crate::near_uri::near;
 use crate::uri::{
     TAR, decoded, encoded, uri_of_answer, uri_of_output, uri_of_receipt, uri_of_session_file,
     uri_of_session_receipt, uri_of_stream,
@@ -207,12 +208,36 @@ pub fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
+/// Words for a URI that names nothing of the caller: the nearest of its resources and of the tools, or where they are listed. Resources of others
+/// are not compared.
+fn others(uri: &str, own: Vec<Resource>) -> String {
+    let all = templates();
+    let kinds: Vec<&str> = all
+        .iter()
+        .filter_map(|template| template.uri_template.strip_prefix(SCHEME)?.split('/').next())
+        .collect();
+    let tools = tools::all().iter().map(|tool| format!("{SCHEME}tools/{}", tool.name));
+    let known: Vec<String> = own
+        .into_iter()
+        .map(|resource| resource.uri.clone())
+        .chain(tools)
+        .chain([DOCTOR.to_owned()])
+        .collect();
+    match near(SCHEME, uri, &kinds, &known) {
+        Some(near) => format!("did you mean {near}?"),
+        None => {
+            "resources/list names those that there are, and resources/templates/list their forms".to_owned()
+        }
+    }
+}
+
 /// Reads a resource. Blocks.
 ///
 /// # Errors
 /// The protocol's error for a resource that does not exist or belongs to another caller.
 pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents, ErrorData> {
-    let missing = || ErrorData::resource_not_found("there is no such resource", Some(json!({ "uri": uri })));
+    let not_found = |why: String| ErrorData::resource_not_found(why, Some(json!({ "uri": uri })));
+    let missing = || not_found(format!("there is no such resource; {}", others(uri, list(live, caller))));
     let contents = |bytes: Vec<u8>| match String::from_utf8(bytes) {
         Ok(text) => ResourceContents::text(text, uri).with_mime_type("text/plain"),
         Err(e) => ResourceContents::blob(base64::engine::general_purpose::STANDARD.encode(e.as_bytes()), uri)
@@ -266,7 +291,7 @@ pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents,
         Named::File(id, path) => {
             let workspace = live.workspaces().get(caller, &id).map_err(|_| missing())?;
             let most = usize::try_from(live.workspaces().quotas().file).unwrap_or(usize::MAX);
-            Ok(contents(workspace.read(&path, 0, most).map_err(|_| missing())?.1))
+            Ok(contents(workspace.read(&path, 0, most).map_err(|report| not_found(report.to_string()))?.1))
         }
         Named::Archive(id) => {
             let workspace = live.workspaces().get(caller, &id).map_err(|_| missing())?;
@@ -421,6 +446,24 @@ mod tests {
             ("file:///etc/passwd", None),
         ] {
             assert_eq!(named(uri), want, "{uri}");
+        }
+    }
+
+    #[test]
+    fn unknown_resource_names_the_nearest() {
+        let own = || vec![Resource::new("hotcell://runs/run_1a2b3c", "run")];
+        for (uri, want) in [
+            ("hotcell://tools/run_cod", "did you mean hotcell://tools/run_code?"),
+            ("hotcell://run/run_1a2b3c", "did you mean hotcell://runs/run_1a2b3c?"),
+            ("hotcell://nothing/x", "resources/list names"),
+            ("hotcell://workspaces/ws_1/x", "resources/list names"),
+        ] {
+            let said = others(uri, own());
+            assert!(said.starts_with(want), "{uri}: {said}");
+        }
+        for tool in tools::all() {
+            let said = others(&format!("hotcell://tools/{}s", tool.name), own());
+            assert!(said.starts_with("did you mean hotcell://tools/"), "{}: {said}", tool.name);
         }
     }
 
