@@ -34,6 +34,7 @@ mod scan;
 mod serve;
 mod session;
 mod test;
+mod times;
 mod tool;
 mod web;
 mod worker;
@@ -354,6 +355,7 @@ mod tests {
 
     #[test]
     fn former_spellings_of_options_are_taken() {
+        const DIGEST: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
         for (now, former) in [
             (
                 &["run", "--max-output", "64K", "--", "true"][..],
@@ -364,7 +366,7 @@ mod tests {
             (&["test", "--max-disk", "9M", "."], &["test", "--disk", "9M", "."]),
             (&["run", "--no-daemon", "--", "true"], &["run", "--cold", "--", "true"]),
             (&["scan", "--include-packages", "."], &["scan", "--packages", "."]),
-            (&["audit", "verify", "--expect-head", "a"], &["audit", "verify", "--noted", "a"]),
+            (&["audit", "verify", "--expect-head", DIGEST], &["audit", "verify", "--noted", DIGEST]),
             (&["doctor", "--attack", "--timeout", "9s"], &["doctor", "--attack", "--within", "9s"]),
             (&["mcp", "check", "--timeout", "9s"], &["mcp", "check", "--within", "9s"]),
         ] {

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use hotcell_sandbox::units::format_duration;
 use hotcell_state::report::printable;
 use serde_json::{Value, json};
 
@@ -98,7 +99,7 @@ pub enum ProbeError {
         stderr: String,
     },
     /// The server did not answer in time.
-    #[error("the server did not answer {request} within {within:?}{}", said(.stderr))]
+    #[error("the server did not answer {request} within {}{}", format_duration(*.within), said(.stderr))]
     TooLate {
         /// The request.
         request: String,
@@ -465,7 +466,7 @@ mod tests {
             ("kill -9 $$", "signal 9 killed it"),
             ("exec >&-; sleep 1", "ended before it answered initialize"),
             ("cat", "what it was asked, word for word"),
-            ("cat >/dev/null", "did not answer initialize within 1s"),
+            ("cat >/dev/null", "did not answer initialize within 1 s"),
             (
                 r#"read a; echo '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"go away"}}'; cat"#,
                 "go away",

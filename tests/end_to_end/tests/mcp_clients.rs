@@ -351,7 +351,7 @@ fn mcp_check_explains_broken_servers() {
             ("sh", "\"-c\", \"kill -SEGV $$\"", "signal 11 killed it"),
             ("sh", "\"-c\", \"echo Welcome; cat >/dev/null\"", "not MCP to standard output: Welcome"),
             ("cat", "", "what it was asked, word for word"),
-            ("sleep", "\"60\"", "did not answer initialize within 5s"),
+            ("sleep", "\"60\"", "did not answer initialize within 5 s"),
         ] {
             server(command, args);
             let begin = Instant::now();

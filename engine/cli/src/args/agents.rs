@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use hotcell_agents::Limit;
-use hotcell_sandbox::units::parse_duration;
 
+use super::times::time_limit;
 use super::{VerbCommand, path, written};
 
 /// How much a session may try, and how: options of `hotcell fix` and `hotcell make`.
@@ -26,7 +26,7 @@ pub struct EffortArgs {
     #[arg(long, value_name = "TEXT")]
     pub constraint: Vec<String>,
     /// Time limit of one test run
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time_limit)]
     pub timeout: Option<Duration>,
     /// Maximum number of output tokens of one answer
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(64..))]

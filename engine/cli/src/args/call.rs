@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
-use hotcell_sandbox::units::parse_duration;
+
+use super::times::time_limit;
 
 /// Options to reach a server.
 #[derive(Args, Clone, Debug)]
@@ -13,7 +14,7 @@ pub struct ReachArgs {
     #[arg(long, value_name = "SOURCE")]
     pub token: Option<String>,
     /// Time limit
-    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = time_limit)]
     pub timeout: Duration,
     /// Speak revision 2026-07-28 of MCP where the server can
     #[arg(long)]

@@ -14,9 +14,9 @@ use hotcell_config::network::NetworkSetting;
 use hotcell_config::{EnvSetting, Mode, SecretOption};
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::BindText;
-use hotcell_sandbox::units::parse_duration;
 
 use super::TryArgs;
+use super::times::time_limit;
 
 /// Address for HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +213,7 @@ pub struct LoginArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true)]
     pub port: u16,
     /// Time for the browser to come back
-    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = time_limit)]
     pub timeout: Duration,
 }
 
@@ -248,7 +248,7 @@ pub struct WrapArgs {
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Bytes>,
     /// End it when nothing passed for this time [default: never]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time_limit)]
     pub idle: Option<Duration>,
     /// Read it first: enforce (the default), report (run it anyway) or off
     #[arg(long, value_name = "MODE", value_parser = super::sandbox::mode)]
@@ -342,7 +342,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub place: PlaceArgs,
     /// Time limit for each answer
-    #[arg(long = "timeout", alias = "within", value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long = "timeout", alias = "within", value_name = "TIME", default_value = "10s", value_parser = time_limit)]
     pub within: Duration,
 }
 

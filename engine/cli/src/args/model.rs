@@ -8,8 +8,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use hotcell_models::endpoint::DeclaredPrice;
 use hotcell_models::ledger::By;
 use hotcell_models::{Price, Prompts};
-use hotcell_sandbox::units::parse_duration;
 
+use super::times::time_limit;
 use super::{path, written};
 
 /// Commands on language models.
@@ -35,7 +35,7 @@ pub enum ModelCommand {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(512..=2_000_000))]
         window: Option<u32>,
         /// Time limit for each model [default: 60s]
-        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        #[arg(long, value_name = "TIME", value_parser = time_limit)]
         timeout: Option<Duration>,
     },
     /// Remove a model from your configuration file
@@ -115,7 +115,7 @@ pub struct AskArgs {
     #[arg(long, value_name = "N", requires = "session")]
     pub iteration: Option<u32>,
     /// Time limit for all attempts together
-    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = time_limit)]
     pub timeout: Duration,
 }
 

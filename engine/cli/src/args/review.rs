@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use hotcell_agents::Limit;
-use hotcell_sandbox::units::parse_duration;
 
 use super::path;
+use super::times::time_limit;
 
 /// Arguments of `hotcell review`.
 #[derive(Args, Debug)]
@@ -34,7 +34,7 @@ pub struct ReviewArgs {
     #[arg(long, value_name = "NAME")]
     pub framework: Option<String>,
     /// Time limit of the tests
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time_limit)]
     pub timeout: Option<Duration>,
 }
 

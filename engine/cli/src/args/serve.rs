@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use hotcell_sandbox::units::parse_duration;
+
+use super::times::time_limit;
 
 /// Arguments of `hotcell serve`.
 #[derive(Args, Debug)]
@@ -19,7 +20,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub runs: Option<u32>,
     /// End after this time without use [default: never]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time_limit)]
     pub idle_exit: Option<Duration>,
     #[command(subcommand)]
     pub command: Option<ServeCommand>,

@@ -9,11 +9,11 @@ use clap::{Args, Subcommand};
 use hotcell_config::{EnvSetting, Mode, RunSettings};
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::{BindText, LimitSettings};
-use hotcell_sandbox::units::parse_duration;
 use hotcell_sessions::{Cell, Language};
 use hotcell_verbs::outputs::OutputPattern;
 
 use super::sandbox::{mode, variable};
+use super::times::time_limit;
 use super::written;
 
 /// Arguments of `hotcell session`.
@@ -91,7 +91,7 @@ pub enum SessionCommand {
 #[derive(Args, Debug)]
 pub struct CellArgs {
     /// Time of a cell, which is then interrupted
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "60s")]
+    #[arg(long, value_name = "TIME", value_parser = time_limit, default_value = "60s")]
     pub cell_timeout: Duration,
     /// Return files below /home/sandbox after each cell; repeatable
     #[arg(long = "output", value_name = "GLOB", value_parser = OutputPattern::parse)]
