@@ -14,7 +14,7 @@ use crate::marked::Marked;
 
 /// Maximum size of a line of the driver's, in bytes: pictures in base64, a value and an error.
 const MAX_LINE_BYTES: usize = 8 << 20;
-/// Maximum time between a result and the end of its output. It passes only where a cell closed its streams.
+/// Maximum time between a result and the end of its output. It passes only where a cell closed the driver's own copies of the streams, too.
 const OUTPUT_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Both ways out of an interpreter, put together.

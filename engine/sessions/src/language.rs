@@ -9,8 +9,8 @@ use hotcell_verbs::language::meant;
 const PYTHON_DRIVER: &str = include_str!("drivers/driver.py");
 const POSTGRESQL_DRIVER: &str = include_str!("drivers/postgresql.py");
 const NODE_DRIVER: &str = include_str!("drivers/driver.js");
-/// Moves the socket away from standard input, for a driver that cannot do that itself.
-const AWAY: &str = "exec 9<&0 </dev/null; exec \"$1\" -e \"$0\" \"$2\"";
+/// Moves the socket away from standard input, and copies both streams for the marks, for a driver that cannot do that itself.
+const AWAY: &str = "exec 9<&0 7>&1 8>&2 </dev/null; exec \"$1\" -e \"$0\" \"$2\"";
 
 /// A language of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

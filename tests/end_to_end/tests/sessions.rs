@@ -225,6 +225,40 @@ fn hostile_cells_harm_their_own_session_alone() {
     });
 }
 
+/// The end of a cell's output is found although the cell closed its streams, or put files in their place: later cells wait for nothing.
+#[test]
+fn cells_that_lose_their_streams_delay_no_later_cell() {
+    let user = User::me();
+    let mut client = Local::start(&user, STATELESS);
+    for (language, lose, print, one) in [
+        ("python", "import os\nos.close(1); os.close(2)", "print('x')", "1"),
+        (
+            "python",
+            "import os\nfd = os.open('file', os.O_CREAT | os.O_WRONLY)\nos.dup2(fd, 1); os.dup2(fd, 2)\nNone",
+            "print('x')",
+            "1",
+        ),
+        ("node", "require('fs').closeSync(1); require('fs').closeSync(2)", "1", "1"),
+        ("bash", "exec >&- 2>&-", "true", "true"),
+    ] {
+        let id = create(&mut client, language);
+        cell(&mut client, &id, lose);
+        cell(&mut client, &id, print);
+        let began = std::time::Instant::now();
+        for _ in 0..10 {
+            let done = cell(&mut client, &id, one);
+            assert!(done["status"] == "ok" && done["stdout"].is_null(), "{language}: {done:#}");
+        }
+        // With the time for output that does not come, ten cells would take 3 s.
+        assert!(began.elapsed().as_millis() < 2_500, "{language}: {:?}", began.elapsed());
+        if lose.contains("dup2") {
+            let read = cell(&mut client, &id, "open('file').read()");
+            assert_eq!(read["value"], "'x\\n'", "{read:#}");
+        }
+        client.good("session_close", &json!({ "session_id": id }));
+    }
+}
+
 #[test]
 fn sessions_belong_to_their_caller() {
     let user = User::me();

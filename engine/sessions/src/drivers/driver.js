@@ -4,8 +4,9 @@
   const fs = require('fs'), vm = require('vm'), util = require('util'), path = require('path');
   const { Worker } = require('worker_threads');
   const { createRequire } = require('module');
-  // Given by the shell that started it; Node closes it in programs that it starts.
-  const wire = 9;
+  // Given by the shell that started it; Node closes them in programs that it starts. Marks go by copies of the streams, which a cell may close or
+  // put a file in the place of.
+  const wire = 9, ends = [7, 8];
   const MAX_TEXT = 64 * 1024, MAX_ENTRIES = 20000, MAX_DEPTH = 24;
   const home = require('os').homedir(), kind = process.argv[1] || 'node';
   const strip = require('module').stripTypeScriptTypes;
@@ -216,7 +217,7 @@
       } catch (error) { answer = failed(error); } finally { stop = null; Atomics.store(running, 0, 0); }
       try { answer.files = listed(cell.list); } catch {}
       answer.nonce = cell.nonce;
-      for (const fd of [1, 2]) { try { whole(fd, cell.mark); } catch {} }
+      for (const fd of ends) { try { whole(fd, cell.mark); } catch {} }
       send(answer);
     });
   });

@@ -14,8 +14,19 @@ def _main():
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
+    # Marks go by these also when a cell closed the streams themselves, or put a file in their place.
+    ends = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 690) for fd in (1, 2)]
     me = os.getpid()
-    os.register_at_fork(after_in_child=lambda: os.close(wire))
+
+    def alone():
+        """In a child that a cell forked: what is the interpreter's own is closed."""
+        for fd in [wire] + ends:
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+
+    os.register_at_fork(after_in_child=alone)
     cells = queue.SimpleQueue()
     state = {"running": None, "stopped": None, "swallowed": None}
     main_thread = threading.main_thread().ident
@@ -435,7 +446,7 @@ def _main():
             pass
         answer["nonce"] = cell["nonce"]
         mark = cell["mark"].encode()
-        for stream, fd in ((_sys.stdout, 1), (_sys.stderr, 2)):
+        for stream, fd in zip((_sys.stdout, _sys.stderr), ends):
             try:
                 stream.flush()
             except BaseException:
