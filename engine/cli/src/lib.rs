@@ -56,6 +56,7 @@ mod test_list;
 mod tool;
 mod tty;
 mod typed_paths;
+mod unknown_command;
 mod unseen;
 mod usage;
 mod web;

@@ -4,11 +4,10 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use clap_mangen::Man;
-use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport};
 
 use crate::args::Cli;
-use crate::quote::quoted;
+use crate::unknown_command::unknown_command;
 use crate::{exit, usage};
 
 /// Runs `hotcell man`; returns its exit status.
@@ -62,22 +61,11 @@ fn rendered(man: &Man) -> String {
 
 /// The page of a command, such as `runs show`; of hotcell for no words.
 fn page_of(words: &[String]) -> Result<String, ErrorReport> {
-    let mut at = built();
-    for word in words {
+    let whole = built();
+    let mut at = whole.clone();
+    for (number, word) in words.iter().enumerate() {
         let next = at.find_subcommand(word).cloned();
-        at = next.ok_or_else(|| {
-            let known: Vec<&str> = at.get_subcommands().map(clap::Command::get_name).collect();
-            let report =
-                ErrorReport::new(Code::UnknownCommand, format!("there is no command {}", quoted(word)))
-                    .field(word);
-            match likely(word, known.iter().copied()) {
-                Some(near) => report.hint(format!("did you mean {near}? there are {}", known.join(", "))),
-                None if known.is_empty() => {
-                    report.hint(format!("{} has no commands below it", quoted(at.get_name())))
-                }
-                None => report.hint(format!("there are {}", known.join(", "))),
-            }
-        })?;
+        at = next.ok_or_else(|| unknown_command(&whole, &words[..number].join(" "), word))?;
     }
     Ok(rendered(&man_of(&at)))
 }

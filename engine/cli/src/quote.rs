@@ -1,9 +1,16 @@
 //! Words in messages.
 
-/// Puts a word in quotation marks, without escaping quotes in it. Invisible characters are escaped when the
+/// Maximum number of characters of a word in a message.
+const MAX_CHARS: usize = 200;
+
+/// Puts a word in quotation marks, without escaping quotes in it; of a long one the beginning. Invisible characters are escaped when the
 /// report is shown; `Debug` here would escape them first, and its backslashes would be doubled.
 pub fn quoted(word: &str) -> String {
-    format!("\"{}\"", word.replace('"', "\\\""))
+    let shown = match word.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &word[..end]),
+        None => word.to_owned(),
+    };
+    format!("\"{}\"", shown.replace('"', "\\\""))
 }
 
 /// A word as a shell reads it back, for commands in messages that a person copies.
@@ -19,6 +26,18 @@ pub fn for_shell(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_words_are_shortened_in_messages() {
+        for (word, want) in [
+            ("", "\"\"".to_owned()),
+            ("a\"b", "\"a\\\"b\"".to_owned()),
+            (&"ö".repeat(200), format!("\"{}\"", "ö".repeat(200))),
+            (&"ö".repeat(201), format!("\"{}…\"", "ö".repeat(200))),
+        ] {
+            assert_eq!(quoted(word), want);
+        }
+    }
 
     #[test]
     fn words_are_quoted_for_a_shell() {

@@ -166,6 +166,7 @@ fn paths(form: Form, word: &OsStr, cwd: &Path) -> Vec<PathBuf> {
         }
         Form::Source => {
             let before = word.as_bytes().iter().rposition(|byte| *byte == b'#');
+            let before = before.filter(|at| *at > 0);
             let before = before.map(|at| PathBuf::from(OsStr::from_bytes(&word.as_bytes()[..at])));
             whole().into_iter().chain(before).collect()
         }
@@ -214,6 +215,12 @@ pub fn check(command: &Command, matches: &ArgMatches, cwd: &Path) -> Result<(), 
             let form = form(&name, arg).unwrap_or(Form::Whole);
             for word in given.get_raw(id).into_iter().flatten() {
                 let found = paths(form, word, cwd);
+                // Words of the other forms may have a secret, and are checked by their own parsers.
+                let is_shown =
+                    matches!(form, Form::Whole | Form::But(_) | Form::Source | Form::Before | Form::At);
+                if is_shown && found.iter().any(|path| path.as_os_str().is_empty()) {
+                    return Err(of_nothing(arg, word));
+                }
                 typed.extend(found.into_iter().map(|path| (arg, path)));
             }
         }
@@ -228,7 +235,7 @@ pub fn check(command: &Command, matches: &ArgMatches, cwd: &Path) -> Result<(), 
     typed.sort_by_key(|(arg, _)| !is_project(arg));
     let mut trees = Vec::new();
     for (arg, path) in typed {
-        let option = arg.get_long().map_or_else(|| value_name(arg), |long| format!("--{long}"));
+        let option = name(arg);
         let real = typed::real_from(cwd, &path, &trees).map_err(|astray| {
             let why = format!("{option} {}: {astray}", quoted(&path.to_string_lossy()));
             ErrorReport::new(Code::InvalidValue, why).field(&option)
@@ -238,6 +245,20 @@ pub fn check(command: &Command, matches: &ArgMatches, cwd: &Path) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// The error for an empty path, which would otherwise be the current folder: mostly a variable of the shell that is not set.
+fn of_nothing(arg: &Arg, word: &OsStr) -> ErrorReport {
+    let option = name(arg);
+    let why = format!("{option} {}: names no file or folder", quoted(&word.to_string_lossy()));
+    ErrorReport::new(Code::InvalidValue, why)
+        .field(option)
+        .hint("write one; the current folder is written as .")
+}
+
+/// An argument as it is written: its option, or the name of its value.
+fn name(arg: &Arg) -> String {
+    arg.get_long().map_or_else(|| value_name(arg), |long| format!("--{long}"))
 }
 
 fn value_name(arg: &Arg) -> String {
@@ -345,6 +366,40 @@ mod tests {
             }
         }
         assert!(checked > 100, "{checked}");
+    }
+
+    #[test]
+    fn no_option_takes_an_empty_path_for_the_current_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let cwd = dir.path().canonicalize().unwrap();
+        let mut checked = 0;
+        for (command, arg) in all() {
+            let value = match form(&command, &arg).unwrap() {
+                Form::Whole | Form::But(_) | Form::Source => "",
+                Form::Before => "=*.xml",
+                Form::At => "@",
+                _ => continue,
+            };
+            let words = line(&command, &arg, value);
+            let mut parser = Cli::command();
+            // An argument's own parser may refuse it first.
+            let Err(error) = parser.try_get_matches_from_mut(&words) else {
+                let matches = Cli::command().get_matches_from(&words);
+                let said = check(&parser, &matches, &cwd).map_err(|report| report.to_string());
+                let is_refused = said.as_ref().is_err_and(|said| said.contains("names no file or folder"));
+                assert!(is_refused, "{words:?}: {said:?}");
+                checked += 1;
+                continue;
+            };
+            let kinds = [
+                clap::error::ErrorKind::InvalidValue,
+                clap::error::ErrorKind::ValueValidation,
+                clap::error::ErrorKind::MissingRequiredArgument,
+                clap::error::ErrorKind::ArgumentConflict,
+            ];
+            assert!(kinds.contains(&error.kind()), "{words:?}: {error}");
+        }
+        assert!(checked > 2, "{checked}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::context::current_folder;
 use crate::options::{in_options, option};
 use crate::quote::quoted;
 use crate::terminal::{log, screen};
+use crate::unknown_command::{self, unknown_command};
 use crate::{entry_link, exit, typed_paths};
 
 /// Parses the command line and checks its paths, or prints the error.
@@ -93,13 +94,34 @@ fn with_options(mut report: ErrorReport) -> ErrorReport {
 
 /// Words for an invalid value. Those of the standard library's numbers do not say which form is valid.
 fn reason(error: &(dyn std::error::Error + 'static)) -> String {
+    if let Some(range) = range_of(&error.to_string()) {
+        return range;
+    }
     match error.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
-        Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "is out of range".to_owned(),
+        Some(IntErrorKind::PosOverflow) => "is too large a number; write a smaller one".to_owned(),
+        Some(IntErrorKind::NegOverflow) => "is too small a number; write a larger one".to_owned(),
         Some(_) => "is not a whole number; write one such as 8".to_owned(),
         None if error.is::<ParseFloatError>() => "is not a number; write one such as 1.5".to_owned(),
         None if error.is::<AddrParseError>() => format!("{error}; write one such as 127.0.0.1:8808"),
         None => error.to_string(),
     }
+}
+
+/// Words for a number outside of its option's range, which clap puts as `0 is not in 1..=16`; `None` for another text.
+fn range_of(text: &str) -> Option<String> {
+    let (value, range) = text.rsplit_once(" is not in ")?;
+    let (least, most) = range.split_once("..")?;
+    let (value, least): (i64, i64) = (value.parse().ok()?, least.parse().ok()?);
+    let most = match most.strip_prefix('=') {
+        Some(most) => most.parse().ok()?,
+        None if most.is_empty() => i64::MAX,
+        None => most.parse::<i64>().ok()? - 1,
+    };
+    // The end of a type is not a limit that a person has to know.
+    Some(match value < least && (most == i64::from(u32::MAX) || most == i64::MAX) {
+        true => format!("is too small; write a number of at least {least}"),
+        false => format!("is out of range; write a number from {least} to {most}"),
+    })
 }
 
 /// Whether JSON was requested on a command line that cannot be parsed otherwise.
@@ -143,6 +165,10 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
                     .hint(format!("write {option} and its value as two words, or with = between them"));
             }
             let hint = match near {
+                Some(near) if near == option => {
+                    let of = command.as_deref().unwrap_or_default();
+                    format!("write it behind the command that it is for: hotcell {of} {near} …")
+                }
                 Some(near) if option.starts_with("--") => format!("did you mean {near}? {help}"),
                 _ => format!("{before}{help}"),
             };
@@ -161,18 +187,16 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
         }
         ErrorKind::InvalidSubcommand => {
             let word = context(ContextKind::InvalidSubcommand).unwrap_or_default();
-            let known = subcommands(command.as_deref());
             if word == "help" {
                 let of = command.map(|command| format!("{command} ")).unwrap_or_default();
                 return ErrorReport::new(Code::UnknownCommand, "there is no command \"help\"")
                     .field(word)
                     .hint(format!("write hotcell {of}--help; each command has a page of its own: hotcell {of}COMMAND --help"));
             }
-            let near = likely(&word, known.iter().map(String::as_str));
-            let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
-            ErrorReport::new(Code::UnknownCommand, format!("there is no command {}", quoted(&word)))
-                .field(word)
-                .hint(format!("{near}there are {}", known.join(", ")))
+            // The words behind the wrong one name no command above it.
+            let end = words.iter().position(|typed| *typed == *word).unwrap_or(words.len());
+            let of = self::command(&words[..end]).unwrap_or_default();
+            unknown_command(&built(), &of, &word)
         }
         ErrorKind::InvalidValue if value.is_empty() => {
             ErrorReport::new(Code::Usage, format!("{option} needs a value")).field(option).hint(help)
@@ -196,9 +220,25 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
             // The value of a secret may have been given in place of its source.
             let message = match option.as_str() {
                 "--secret" => format!("{option}: {why}"),
-                _ => format!("{option} {}: {why}", quoted(&value)),
+                _ => format!("{option} {}: {}", quoted(&value), without_value(&why, &value)),
             };
             ErrorReport::new(Code::InvalidValue, message).field(option)
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let all = match error.get(ContextKind::InvalidArg) {
+                Some(ContextValue::Strings(all)) => all.iter().map(|arg| in_words(arg)).collect(),
+                _ => Vec::new(),
+            };
+            let of = command.map(|command| format!(" {command}")).unwrap_or_default();
+            let report = ErrorReport::new(Code::Usage, format!("hotcell{of} needs {}", all.join(" and ")));
+            let first = all.first().and_then(|arg| arg.split(' ').next()).unwrap_or_default();
+            report.field(first).hint(help)
+        }
+        ErrorKind::MissingSubcommand => {
+            let of = command.map(|command| format!(" {command}")).unwrap_or_default();
+            let known = unknown_command::below(&built(), of.trim_start());
+            ErrorReport::new(Code::Usage, format!("hotcell{of} needs a command"))
+                .hint(format!("there are {}", known.join(", ")))
         }
         ErrorKind::InvalidUtf8 => {
             ErrorReport::new(Code::InvalidValue, "a name or a number on the command line is not UTF-8")
@@ -223,15 +263,37 @@ pub fn without_dashes(word: &str) -> ErrorReport {
         .hint("write -- before the program: hotcell run [OPTIONS] -- PROGRAM [ARG…], or name a language with --lang")
 }
 
-/// Removes the value's name: `--memory` from `--memory <SIZE>`.
+/// A missing argument as it is typed: `--only TOOL,… or --all` from `<--only <TOOL,…>|--all>`, `FILE…` from `<FILE>...`.
+fn in_words(argument: &str) -> String {
+    let group = argument.strip_prefix("<--").and_then(|rest| rest.strip_suffix('>'));
+    let plain =
+        group.map_or_else(|| argument.to_owned(), |rest| format!("--{}", rest.replace("|--", " or --")));
+    plain.replace("...", "…").replace(['<', '>'], "")
+}
+
+/// Removes the value's name, `--memory` from `--memory <SIZE>`, and the marks of an argument without an option: `DIR` from `[DIR]`, `FILE` from
+/// `<FILE>...`.
 fn name_of(argument: &str) -> String {
+    if let Some(rest) = argument.strip_prefix(['<', '[']) {
+        return rest.trim_end_matches("...").trim_end_matches(['>', ']']).to_owned();
+    }
     argument.split([' ', '=']).next().unwrap_or(argument).to_owned()
+}
+
+/// A reason without the value before it, which the message names already: `is not a size` from `"x" is not a size`.
+fn without_value<'a>(why: &'a str, value: &str) -> &'a str {
+    let forms = [quoted(value), format!("{value:?}")];
+    let mut rest = why;
+    // A rule's error names the rule, and then the host in it, which may be the whole rule.
+    while let Some(next) = forms.iter().find_map(|shown| rest.strip_prefix(shown.as_str())) {
+        rest = next.trim_start_matches([':', ' ']);
+    }
+    rest
 }
 
 /// The command in these words, such as `runs show`.
 fn command(words: &[OsString]) -> Option<String> {
-    let mut at = Cli::command();
-    at.build();
+    let mut at = built();
     let mut found: Vec<String> = Vec::new();
     for word in words.iter().skip(1).take_while(|w| *w != "--") {
         let Some(next) = word.to_str().and_then(|w| at.find_subcommand(w)).cloned() else { continue };
@@ -241,9 +303,15 @@ fn command(words: &[OsString]) -> Option<String> {
     (!found.is_empty()).then(|| found.join(" "))
 }
 
+/// The definitions with the options that are common to all commands.
+fn built() -> clap::Command {
+    let mut whole = Cli::command();
+    whole.build();
+    whole
+}
+
 fn with_command<T>(command: Option<&str>, look: impl FnOnce(&clap::Command) -> T) -> T {
-    let mut at = Cli::command();
-    at.build();
+    let mut at = built();
     for name in command.unwrap_or_default().split_whitespace() {
         if let Some(next) = at.find_subcommand(name).cloned() {
             at = next;
@@ -274,31 +342,9 @@ fn near_option(option: &str, command: Option<&str>) -> Option<String> {
     })
 }
 
-fn subcommands(command: Option<&str>) -> Vec<String> {
-    let is_shown = |c: &&clap::Command| !c.is_hide_set();
-    with_command(command, |c| c.get_subcommands().filter(is_shown).map(|s| s.get_name().to_owned()).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hidden_commands_are_not_named() {
-        let hidden: Vec<String> = Cli::command()
-            .get_subcommands()
-            .filter(|command| command.is_hide_set())
-            .map(|command| command.get_name().to_owned())
-            .collect();
-        assert!(!hidden.is_empty());
-        for word in hidden.iter().map(|name| format!("{name}x")).chain(["zzz".to_owned()]) {
-            let words: Vec<OsString> = ["hotcell", &word].map(OsString::from).into();
-            let error = Cli::command().try_get_matches_from(&words).unwrap_err();
-            let said = report(&error, &words).to_string();
-            let hint = said.split_once("did you mean ").map_or("", |(_, hint)| hint);
-            assert!(hidden.iter().all(|name| !hint.contains(name.as_str())), "{said}");
-        }
-    }
 
     #[test]
     fn invalid_numbers_are_explained() {
@@ -313,7 +359,7 @@ mod tests {
             ),
             (
                 ["run", "--max-files", "99999999999999999999"],
-                "--max-files \"99999999999999999999\": is out of range",
+                "--max-files \"99999999999999999999\": is too large a number; write a smaller one",
             ),
             (["run", "--cpus", "two"], "--cpus \"two\": is not a number; write one such as 1.5"),
         ] {
@@ -322,6 +368,83 @@ mod tests {
             let error = Cli::command().try_get_matches_from(&words).unwrap_err();
             assert_eq!(report(&error, &words).to_string(), want);
         }
+    }
+
+    /// No option's range is shown in a programming language's form.
+    #[test]
+    fn ranges_of_numbers_are_put_in_words() {
+        for (text, want) in [
+            ("0 is not in 1..=16", Some("is out of range; write a number from 1 to 16")),
+            ("17 is not in 1..=16", Some("is out of range; write a number from 1 to 16")),
+            ("5 is not in 512..=4294967295", Some("is too small; write a number of at least 512")),
+            (
+                "9999999999 is not in 512..=4294967295",
+                Some("is out of range; write a number from 512 to 4294967295"),
+            ),
+            ("-1 is not in 0..1000000000", Some("is out of range; write a number from 0 to 999999999")),
+            ("0 is not in 1..", Some("is too small; write a number of at least 1")),
+            ("a sentence that is not in a range", None),
+            ("x is not in 1..=2", None),
+        ] {
+            assert_eq!(range_of(text).as_deref(), want, "{text}");
+        }
+        for (command, option) in options() {
+            for value in ["0", "-1", "5000000000", "99999999999999999999999", "1.5", ""] {
+                let mut words: Vec<OsString> = vec!["hotcell".into()];
+                words.extend(command.split(' ').map(OsString::from));
+                words.push(format!("--{option}={value}").into());
+                let Err(error) = Cli::command().try_get_matches_from(&words) else { continue };
+                let shown = report(&error, &words).to_string();
+                assert!(
+                    !shown.contains("..=") && !shown.contains(".. "),
+                    "{command} --{option}={value}: {shown}"
+                );
+            }
+        }
+    }
+
+    /// A slip in any option of any command is answered with an option that this command has.
+    #[test]
+    fn every_mistyped_option_has_a_near_one() {
+        let mut checked = 0;
+        for (command, option) in options().into_iter().filter(|(_, option)| option.len() > 4) {
+            let mut typo = option.clone();
+            typo.remove(option.len() / 2);
+            let known = |long: &str| {
+                with_command(Some(&command), |c| c.get_arguments().any(|arg| arg.get_long() == Some(long)))
+            };
+            if known(&typo) {
+                continue;
+            }
+            let mut words: Vec<OsString> = vec!["hotcell".into()];
+            words.extend(command.split(' ').map(OsString::from));
+            words.push(format!("--{typo}").into());
+            // A former spelling of another option.
+            let Err(error) = Cli::command().try_get_matches_from(&words) else { continue };
+            let shown = report(&error, &words).to_string();
+            let near = shown.split_once("did you mean --").and_then(|(_, rest)| rest.split_once('?'));
+            let (near, _) = near.unwrap_or_else(|| panic!("{command} --{typo}: {shown}"));
+            assert!(known(near), "{command} --{typo}: {shown}");
+            checked += 1;
+        }
+        assert!(checked > 200, "{checked}");
+    }
+
+    /// Options that take a value, with their commands.
+    fn options() -> Vec<(String, String)> {
+        fn add(command: &clap::Command, path: &str, all: &mut Vec<(String, String)>) {
+            for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
+                all.extend(arg.get_long().map(|long| (path.to_owned(), long.to_owned())));
+            }
+            for sub in command.get_subcommands() {
+                add(sub, format!("{path} {}", sub.get_name()).trim_start(), all);
+            }
+        }
+        let mut all = Vec::new();
+        add(&built(), "", &mut all);
+        all.retain(|(path, _)| !path.is_empty());
+        assert!(all.len() > 200, "{}", all.len());
+        all
     }
 
     #[test]
@@ -385,6 +508,15 @@ mod tests {
                 "\"--filter a b\" is one word; write --filter and its value as two words",
             ),
             (&["test", "--retri", "2", "."], "there is no option --retri; did you mean --retry?"),
+            (
+                &["--retry", "test", "."],
+                "there is no option --retry; write it behind the command that it is for: hotcell test --retry …",
+            ),
+            (
+                &["mcp", "call", "x"],
+                "there is no command \"mcp call\"; did you mean hotcell call or hotcell tool call? there are",
+            ),
+            (&["zzz", "run"], "there is no command \"zzz\"; there are run, "),
             (&["help"], "there is no command \"help\"; write hotcell --help; "),
             (&["help", "test"], "there is no command \"help\"; write hotcell test --help; "),
             (&["runs", "help"], "there is no command \"help\"; write hotcell runs --help; "),
@@ -394,6 +526,81 @@ mod tests {
             let shown = report(&error, &words).to_string();
             assert!(shown.starts_with(want), "{shown}");
         }
+    }
+
+    #[test]
+    fn wrong_values_are_named_once() {
+        for (words, want) in [
+            (&["run", "--memory", "lots", "--", "true"][..], "--memory \"lots\": is not a size; "),
+            (&["run", "--memory", "", "--", "true"], "--memory \"\": is not a size; "),
+            (&["run", "--timeout", "soon", "--", "true"], "--timeout \"soon\": is not a time; "),
+            (&["run", "--network", "0:x", "--", "true"], "--network \"0:x\": \"x\" is no port; "),
+            (&["run", "--network", "pypi", "--", "true"], "--network \"pypi\": it names no port; "),
+            (&["run", "--ro", "", "--", "true"], "--ro \"\": names no host path; "),
+            (&["run", "--cpus", "1e30", "--", "true"], "--cpus \"1e30\": is more than 8192 processors; "),
+            (&["test", ""], "DIR \"\": a path cannot be empty"),
+            (&["scan", ""], "PATH \"\": a path cannot be empty"),
+            (&["audit", "verify", "--expect-head", ""], "--expect-head \"\": is not a digest; "),
+            (&["audit", "verify", "--expect-head", "a1"], "--expect-head \"a1\": is not a digest; "),
+            (
+                &["tool", "new", "--lang", "pyton", "x"],
+                "--lang \"pyton\": plugins are not made in \"pyton\"; did you mean python? ",
+            ),
+        ] {
+            let words: Vec<OsString> = ["hotcell"].iter().chain(words).map(OsString::from).collect();
+            let error = Cli::command().try_get_matches_from(&words).unwrap_err();
+            let shown = report(&error, &words).to_string();
+            assert!(shown.starts_with(want), "{words:?}: {shown}");
+        }
+        // No option repeats its value before the reason.
+        for (command, option) in options() {
+            for value in ["x y", "=", "@", "0x"] {
+                let mut words: Vec<OsString> = vec!["hotcell".into()];
+                words.extend(command.split(' ').map(OsString::from));
+                words.push(format!("--{option}={value}").into());
+                let Err(error) = Cli::command().try_get_matches_from(&words) else { continue };
+                let shown = report(&error, &words).to_string();
+                let twice = format!("{0}: {0}", quoted(value));
+                assert!(!shown.contains(&twice), "{command} --{option}={value}: {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn missing_arguments_are_named_as_they_are_typed() {
+        for (words, want) in [
+            (&["test"][..], "hotcell test needs DIR; see hotcell test --help"),
+            (&["scan"], "hotcell scan needs PATH…; see hotcell scan --help"),
+            (&["runs", "show"], "hotcell runs show needs ID; see hotcell runs show --help"),
+            (&["quarantine", "request"], "hotcell quarantine request needs --reason TEXT and ID; see "),
+            (
+                &["tool", "offer", "a"],
+                "hotcell tool offer needs --only TOOL,… or --hide TOOL,… or --all; see hotcell tool offer --help",
+            ),
+            (&["approvals", "forget-binary"], "hotcell approvals forget-binary needs DIGEST|PATH…; see "),
+            (&["runs"], "hotcell runs needs a command; there are list, show, "),
+            (&["receipt", "key"], "hotcell receipt key needs a command; there are show, list, "),
+            (&[], "hotcell needs a command; there are run, test, "),
+        ] {
+            let words: Vec<OsString> = ["hotcell"].iter().chain(words).map(OsString::from).collect();
+            let mut parser = Cli::command().arg_required_else_help(false);
+            let names: Vec<String> = parser.get_subcommands().map(|c| c.get_name().to_owned()).collect();
+            for name in names {
+                parser = parser.mut_subcommand(name, without_help);
+            }
+            let error = parser.try_get_matches_from(&words).unwrap_err();
+            let shown = report(&error, &words).to_string();
+            assert!(shown.starts_with(want), "{words:?}: {shown}");
+        }
+    }
+
+    /// A command that is refused without a further one, as with `--json`.
+    fn without_help(mut command: clap::Command) -> clap::Command {
+        let names: Vec<String> = command.get_subcommands().map(|c| c.get_name().to_owned()).collect();
+        for name in names {
+            command = command.mut_subcommand(name, without_help);
+        }
+        command.arg_required_else_help(false)
     }
 
     #[test]

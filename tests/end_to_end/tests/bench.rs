@@ -126,7 +126,7 @@ fn bench_mistakes_name_alternatives() {
         (&["--only", "hott"][..], "did you mean hot?"),
         (&["--only", ""], "no row is named"),
         (&["--peers", "dokcer"], "did you mean docker?"),
-        (&["--runs", "0"], "1..=100000"),
+        (&["--runs", "0"], "write a number from 1 to 100000"),
         (&["--svg", "file/p.svg"], "cannot be written"),
     ] {
         let ended = user.hotcell(["bench", "--quick"]).words(words).end();

@@ -232,7 +232,7 @@ fn meaningless_test_options_are_refused() {
         let folder = project(user, "plain", "def test_a(): pass\n");
         let file = folder.join("test_it.py").display().to_string();
         for (options, line) in [
-            (&["--shard", "0/2"][..], "\"0/2\" is no part: write it as K/N"),
+            (&["--shard", "0/2"][..], "--shard \"0/2\": is no part: write it as K/N"),
             (&["--shard", "3/2"], "with K from 1 to N"),
             (&["--shard", "1/2", "--shard-times", "/nowhere"], "--shard-times /nowhere: No such file"),
             (&["--shard", "1/2", "--shard-times", &file], "it is no test report"),
