@@ -38,8 +38,11 @@ fn failed(error: &dyn ToString) -> ErrorReport {
 }
 
 fn found_in(path: &Path) -> Result<BTreeMap<String, String>, ErrorReport> {
-    let all =
-        found(path).map_err(|e| ErrorReport::new(Code::InvalidValue, format!("{}: {e}", path.display())))?;
+    let all = found(path).map_err(|e| {
+        ErrorReport::new(Code::InvalidValue, format!("{} cannot be read: {e}", path.display()))
+            .field("PATH")
+            .hint("name a file, or a folder with files, that you may read")
+    })?;
     if all.is_empty() {
         let why = format!("there is no machine code (ELF, WebAssembly, PE, Mach-O) in {}", path.display());
         return Err(ErrorReport::new(Code::InvalidValue, why));
@@ -88,7 +91,9 @@ fn forget(common: &Common, which: &[PathBuf]) -> Result<u8, ErrorReport> {
                     .map(|b| (b.sha256.clone(), b)),
             );
         } else {
-            let there = found_in(one)?;
+            let there = found_in(one).map_err(|report| {
+                report.hint("name it, or the beginning of its digest; hotcell approvals binaries lists them")
+            })?;
             all.extend(
                 there.keys().filter_map(|digest| known.get(digest).cloned()).map(|b| (b.sha256.clone(), b)),
             );

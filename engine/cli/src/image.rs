@@ -8,7 +8,7 @@ use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_state::state::{StateError, StateFolder};
 use hotcell_verbs::image_build;
 use hotcell_verbs::images;
-use hotcell_verbs::images::{ImageList, ImageReport, report};
+use hotcell_verbs::images::{ImageList, ImageReport, report_in};
 
 use crate::args::{Common, ImageCommand};
 use crate::context::{configuration, current_folder, state};
@@ -58,12 +58,12 @@ fn answer(store: &Store, common: &Common, command: &ImageCommand) -> Result<u8, 
             (ImageList::one(&image), format!("{}\n", image.name))
         }
         ImageCommand::Inspect { name } => {
-            let list = ImageList::one(&store.get(name).map_err(|e| report(&e))?);
+            let list = ImageList::one(&store.get(name).map_err(|e| report_in(store, &e))?);
             let text = list.images.iter().map(told).collect();
             (list, text)
         }
         ImageCommand::Remove { name } => {
-            store.remove(name).map_err(|e| report(&e))?;
+            store.remove(name).map_err(|e| report_in(store, &e))?;
             (ImageList::of(store)?, String::new())
         }
     };

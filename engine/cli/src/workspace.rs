@@ -9,8 +9,8 @@ use hotcell_sandbox::{Bytes, Engine};
 use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_state::state::StateFolder;
 use hotcell_verbs::workspaces;
-use hotcell_verbs::workspaces::{From, WorkspaceList, WorkspaceReport, report};
-use hotcell_workspace::store::{NewFile, Store, Workspace};
+use hotcell_verbs::workspaces::{From, WorkspaceList, WorkspaceReport};
+use hotcell_workspace::store::{NewFile, Store, StoreError, Workspace};
 use hotcell_workspace::{Kind, diff};
 
 use crate::args::{Common, WorkspaceCommand};
@@ -42,6 +42,7 @@ pub fn open(common: &Common) -> Result<Store, ErrorReport> {
 }
 
 fn answer(store: &Store, common: &Common, command: &WorkspaceCommand) -> Result<u8, ErrorReport> {
+    let report = |error: &StoreError| workspaces::report_in(store, error);
     let take = |id: &str| store.take(id).map_err(|e| report(&e));
     let told = |workspace: &Workspace<'_>, text: &str| -> Result<u8, ErrorReport> {
         let result = if common.json {

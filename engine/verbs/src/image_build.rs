@@ -25,11 +25,8 @@ pub fn definition(named: &OsStr, cwd: &Path) -> Result<Definition, ErrorReport> 
         false => Definition::named(&named.to_string_lossy()),
     };
     found.map_err(|error| match &error {
-        DefinitionError::Unknown { .. } => {
-            let all: Vec<&str> = Definition::names().collect();
-            ErrorReport::new(Code::UnknownName, error.to_string())
-                .hint(format!("there are {}", all.join(", ")))
-        }
+        // Its words name the nearest one, or all.
+        DefinitionError::Unknown { .. } => ErrorReport::new(Code::UnknownName, error.to_string()),
         DefinitionError::File(file) => {
             let report = ErrorReport::new(Code::Configuration, error.to_string());
             match &file.key {

@@ -8,6 +8,7 @@ use hotcell_images::SourceError;
 use hotcell_images::image::is_name;
 use hotcell_images::source::SCHEME;
 use hotcell_images::{Config, Definition, Held, Image, Limits, Source, Store, StoreError};
+use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::policy::{ImageRoot, RootEntry, RootKind};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::{StateChoice, StateError, StateFolder};
@@ -177,7 +178,8 @@ impl Wanted {
         if !path.exists() {
             return Err(unknown());
         }
-        Store::open(&path).and_then(|store| store.hold(&self.name)).map_err(|e| report(&e).parameter("image"))
+        let store = Store::open(&path).map_err(|e| report(&e).parameter("image"))?;
+        store.hold(&self.name).map_err(|e| report_in(&store, &e).parameter("image"))
     }
 }
 
@@ -204,6 +206,18 @@ pub fn variables(image: &Image) -> Vec<(OsString, OsString)> {
     let proxy = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
     let theirs = image.config.env.iter().filter(|(name, _)| !OWN.contains(&name.as_str()) && !proxy(name));
     theirs.map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// Converts an error of the store into a report, with the nearest image for an unknown one.
+#[must_use]
+pub fn report_in(store: &Store, error: &StoreError) -> ErrorReport {
+    let report = report(error);
+    let StoreError::Unknown(name) = error else { return report };
+    let all = store.list().unwrap_or_default();
+    match likely(name, all.iter().map(|image| image.name.as_str())) {
+        Some(near) => report.hint(format!("did you mean {near}? hotcell image list shows which there are")),
+        None => report,
+    }
 }
 
 /// Converts an error of the store into a report.

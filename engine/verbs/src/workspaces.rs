@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hotcell_sandbox::Engine;
+use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::outcome::Outcome;
 use hotcell_sandbox::policy::{Limits, Policy};
 use hotcell_state::report::{Code, ErrorReport};
@@ -199,6 +200,21 @@ fn said(outcome: &Outcome) -> String {
         outcome.stderr.text.as_deref().and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
     let reason = outcome.reason.as_deref().unwrap_or("it failed");
     first.map_or(reason, str::trim).to_owned()
+}
+
+/// Converts an error of the store into a report, with the nearest workspace for an unknown one.
+#[must_use]
+pub fn report_in(store: &Store, error: &StoreError) -> ErrorReport {
+    let StoreError::Unknown(id) = error else { return report(error) };
+    let ids = store.ids().unwrap_or_default();
+    let unknown = ErrorReport::new(Code::UnknownName, format!("there is no workspace {id:?}")).field("ID");
+    match likely(id, ids.iter().map(String::as_str)) {
+        Some(near) => {
+            unknown.hint(format!("did you mean {near}? hotcell workspace list shows which there are"))
+        }
+        None if ids.is_empty() => unknown.hint("there are none; hotcell workspace create makes one"),
+        None => unknown.hint("hotcell workspace list shows which there are"),
+    }
 }
 
 /// Converts an error of the store into a report.

@@ -13,7 +13,7 @@ pub enum AuditCommand {
     /// Check that no entry was changed, removed or inserted
     Verify {
         /// A digest printed by an earlier check, which the log must still contain
-        #[arg(long = "expect-head", alias = "noted", value_name = "DIGEST")]
+        #[arg(long = "expect-head", alias = "noted", value_name = "DIGEST", value_parser = head)]
         noted: Option<String>,
     },
     /// List the last entries, the newest last
@@ -88,4 +88,16 @@ pub enum SuggestedCommand {
         #[arg(long, value_name = "DIGEST")]
         shown: Option<String>,
     },
+}
+
+/// Parses the digest of the audit log's last entry, as `audit verify` prints it.
+fn head(text: &str) -> Result<String, String> {
+    let is_digest = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    match is_digest {
+        true => Ok(text.to_ascii_lowercase()),
+        false => {
+            Err("is not a digest; write the 64 hexadecimal digits that hotcell audit verify printed"
+                .to_owned())
+        }
+    }
 }

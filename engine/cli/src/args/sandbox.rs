@@ -96,7 +96,7 @@ pub struct LimitArgs {
     #[arg(long = "max-output", alias = "output", allow_negative_numbers = true, value_name = "SIZE")]
     output: Option<Bytes>,
     /// Processors kept busy at once, such as 1.5
-    #[arg(long, allow_negative_numbers = true, value_name = "N")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = processors)]
     cpus: Option<f64>,
     /// Descriptors per process [default: 1024, as ordinary user 768]
     #[arg(long, allow_negative_numbers = true, value_name = "N")]
@@ -172,6 +172,19 @@ pub(super) fn variable(text: &OsStr) -> Result<EnvSetting, String> {
         Some(value) => EnvSetting::Set(name, OsString::from_vec(value.to_vec())),
         None => EnvSetting::Pass(name),
     })
+}
+
+/// Most processors that a limit can name: the kernel has at most 8,192 (`CONFIG_NR_CPUS`), and quotas of cgroups overflow far above.
+const MAX_PROCESSORS: f64 = 8192.0;
+
+/// Parses a share of processors. A share that is too small is refused with the other limits.
+fn processors(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| !number.is_nan());
+    let number = number.ok_or_else(|| "is not a number; write one such as 1.5".to_owned())?;
+    match number <= MAX_PROCESSORS {
+        true => Ok(number),
+        false => Err(format!("is more than {MAX_PROCESSORS} processors; write a number such as 1.5")),
+    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ impl Filled {
             Ok(Value::Object(values)) => Ok(Self(values)),
             _ => Err(ErrorReport::new(
                 Code::InvalidValue,
-                "it is not a JSON object; {} answers with the defaults",
+                "--form is not a JSON object; {} answers with the defaults",
             )
             .field("--form")),
         }

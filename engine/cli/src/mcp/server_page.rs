@@ -55,7 +55,13 @@ pub fn page(server: &Server, is_whole: bool) -> String {
     for package in &server.packages {
         let _ = writeln!(text, "  package   {}", printable(package));
     }
-    let _ = writeln!(text, "  accepted  {}: {}", server.accepted.len(), names(&server.accepted));
+    let _ = match server.accepted.len() {
+        0 if server.held.is_empty() => {
+            let name = printable(&server.name);
+            writeln!(text, "  accepted  nothing yet; hotcell mcp servers try {name} lists its tools")
+        }
+        number => writeln!(text, "  accepted  {number}: {}", names(&server.accepted)),
+    };
     if !server.held.is_empty() {
         let _ = writeln!(text, "  HELD      {}: {}", server.held.len(), names(&server.held));
     }

@@ -16,6 +16,7 @@ use hotcell_receipts::store::StoreError;
 use hotcell_receipts::{
     Conditions, KeyRing, KeyStore, PublicKey, ReceiptError, Statement, Verified, tree, verify,
 };
+use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::profile::read_text;
 use hotcell_sandbox::text::counted;
 use hotcell_state::report::{Code, ErrorReport, printable};
@@ -393,7 +394,7 @@ fn keys(common: &Common, command: &KeyCommand) -> Result<u8, ErrorReport> {
             said(format!("receipts of key {} are accepted from now on, as {name}", short(&key.id())));
         }
         KeyCommand::Distrust { name } => {
-            store.distrust(name).map_err(|e| of_store(&e))?;
+            store.distrust(name).map_err(|e| not_trusted(&store, name, &e))?;
             said(format!("receipts of {name} are no longer accepted"));
         }
     }
@@ -453,6 +454,19 @@ fn of_store(error: &StoreError) -> ErrorReport {
         _ => Code::State,
     };
     ErrorReport::new(code, error.to_string())
+}
+
+/// The error of a key that cannot be distrusted, with the nearest name of one that is trusted.
+fn not_trusted(store: &KeyStore, name: &str, error: &StoreError) -> ErrorReport {
+    let report = of_store(error);
+    let ring = match (error, store.ring()) {
+        (StoreError::Unknown(_), Ok(ring)) => ring,
+        _ => return report,
+    };
+    match likely(name, ring.iter().map(|(_, name)| name)) {
+        Some(near) => report.hint(format!("did you mean {near}? hotcell receipt key list lists them")),
+        None => report.hint("hotcell receipt key list lists them"),
+    }
 }
 
 fn public_key(file: &Path) -> Result<PublicKey, ErrorReport> {
