@@ -53,6 +53,7 @@ mod mcp_prompts;
 mod mcp_terminals;
 mod mcp_toolsets;
 mod mcp_wrap;
+mod mistakes;
 mod models;
 mod monorepo;
 mod network;
