@@ -457,6 +457,7 @@ fn lookup_errors_name_the_fault() {
     let tree = "/home/u/b/loop -> loop2\n/home/u/b/loop2 -> loop\n/home/u/b/gone -> /nowhere/x\n/home/u/b/plain = x
         /home/u/b/folder\n/home/u/b/text * hello\n/home/u/b/nointerp * #!/no/such/python
         /home/u/b/noenv * #!/usr/bin/env nosuchthing\n/home/u/b/self * #!/home/u/b/self\n/home/u/b/args * #!/usr/bin/env sh -e\n/home/u/b/tool *
+        /home/u/b/xargs *\n/home/u/b/nodejs *\n/home/u/b/npm *
         /home/u/v/pyvenv.cfg = home = /gone/bin\n/home/u/v/bin/python *\n/home/u/v/bin/dead -> /gone/bin/python
         /home/u/w/pyvenv.cfg = home = /usr/bin\n/home/u/w/bin/old * #!/home/u/old/bin/python";
     for (typed, says) in [
@@ -480,6 +481,11 @@ fn lookup_errors_name_the_fault() {
         ("/home/u/w/bin/old", "/home/u/old/bin/python, which is in no installation of yours"),
         ("/home/u/w/bin/old", "--clear /home/u/w`"),
         ("tol", "did you mean tool"),
+        ("cargo", "install Rust from https://rustup.rs"),
+        ("node", "install Node.js"),
+        ("nodej", "did you mean nodejs?"),
+        ("npx", "install Node.js"),
+        ("xrago", "install it, or give its path"),
         ("plain", "chmod +x"),
         ("folder", "is not there (searched /home/u/b, /usr/bin)"),
         ("pytest", "pip install pytest"),

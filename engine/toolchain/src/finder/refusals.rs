@@ -38,10 +38,19 @@ pub(super) fn install_hint(name: &OsStr, near: Option<String>) -> String {
     if let Some(advice) = shell_advice(&name) {
         return advice.to_owned();
     }
-    if let Some(near) = near {
-        return format!("did you mean {near}?");
+    // `python` where there is `python3`, but not `cargo` where there is `xargs`.
+    let is_variant = |near: &String| near.starts_with(&*name) || name.starts_with(near.as_str());
+    match (near, advice(&name)) {
+        (Some(near), None) => format!("did you mean {near}?"),
+        (Some(near), Some(_)) if is_variant(&near) => format!("did you mean {near}?"),
+        (_, Some(advice)) => advice,
+        (None, None) => "install it, or give its path".to_owned(),
     }
-    match &*name {
+}
+
+/// How to install a well-known program.
+fn advice(name: &str) -> Option<String> {
+    Some(match name {
         "python" | "python3" | "pip" | "pip3" => {
             "install Python (on Debian: `apt install python3 python3-venv`)".to_owned()
         }
@@ -55,6 +64,6 @@ pub(super) fn install_hint(name: &OsStr, near: Option<String>) -> String {
         "gcc" | "cc" | "make" | "g++" => {
             "install a compiler (on Debian: `apt install build-essential`)".to_owned()
         }
-        _ => "install it, or give its path".to_owned(),
-    }
+        _ => return None,
+    })
 }

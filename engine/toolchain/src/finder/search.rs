@@ -96,7 +96,8 @@ impl Finder<'_> {
             .flat_map(|f| sight.names(&f))
             .filter_map(|n| n.into_string().ok())
             .filter(as_long)
-            .filter(|n| (1..=if name.len() > 4 { MAX_EDITS } else { 1 }).contains(&close(n)))
+            // Two edits of a short name make another word of it.
+            .filter(|n| (1..=(name.len() / 3).clamp(1, MAX_EDITS)).contains(&close(n)))
             .min_by_key(close)
     }
 
