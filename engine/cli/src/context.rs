@@ -66,7 +66,7 @@ pub fn configuration_file(common: &Common) -> Result<PathBuf, ErrorReport> {
     match named_file(common) {
         Some(named) => Ok(current_folder().join(named)),
         None => Places::usual(folder("XDG_CONFIG_HOME"), folder("HOME")).ok_or_else(|| {
-            let why = "HOME is not set, so there is no configuration to write";
+            let why = "HOME is not set to an absolute path, so there is no configuration to write";
             ErrorReport::new(Code::Configuration, why).field("HOME").hint("name one with --config")
         }),
     }

@@ -35,8 +35,11 @@ pub struct Served {
 /// Runs the command; returns its exit status.
 pub fn serve(common: &Common, args: &ServeArgs) -> anyhow::Result<u8> {
     let Some(folder) = backend::place() else {
-        let report = ErrorReport::new(Code::State, "there is no place for the socket: HOME is not set")
-            .hint("set XDG_RUNTIME_DIR or HOME to a folder of yours");
+        let report = ErrorReport::new(
+            Code::State,
+            "there is no place for the socket: HOME is not set to an absolute path",
+        )
+        .hint("set XDG_RUNTIME_DIR or HOME to a folder of yours");
         return Ok(usage::fail(&report, common.json));
     };
     let runtime = runtime()?;

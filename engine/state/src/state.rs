@@ -58,7 +58,9 @@ impl StateChoice {
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// Neither `XDG_STATE_HOME` nor `HOME` is set.
-    #[error("there is no place for a state folder: HOME is not set; name one with ‹state=DIR›")]
+    #[error(
+        "there is no place for a state folder: HOME is not set to an absolute path; name one with ‹state=DIR›"
+    )]
     Nowhere,
     /// A system call failed.
     #[error("the state folder {} {what}: {error}; make it writable, or name another with ‹state=DIR›", path.display())]

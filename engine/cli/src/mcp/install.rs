@@ -406,11 +406,12 @@ pub fn place(client: Client, args: &PlaceArgs) -> Result<Place, ErrorReport> {
             let why = format!("{} has no file of projects", client.kind().title);
             Err(ErrorReport::new(Code::Usage, why).field("--project").hint("leave --project out"))
         }
-        None => {
-            Err(ErrorReport::new(Code::Configuration, "HOME is not set, so there is no folder to look in")
-                .field("HOME")
-                .hint("set it, or name the file with --file"))
-        }
+        None => Err(ErrorReport::new(
+            Code::Configuration,
+            "HOME is not set to an absolute path, so there is no folder to look in",
+        )
+        .field("HOME")
+        .hint("set it, or name the file with --file")),
     }
 }
 

@@ -172,7 +172,7 @@ async fn ask<T: DeserializeOwned>(asked: &Asked) -> Result<T, ErrorReport> {
         ErrorReport::new(Code::State, format!("named sessions live in the service, and {why}"))
             .hint("start it with hotcell serve; hotcell session LANG needs none")
     };
-    let folder = backend::place().ok_or_else(|| none("HOME is not set".to_owned()))?;
+    let folder = backend::place().ok_or_else(|| none("HOME is not set to an absolute path".to_owned()))?;
     let client = Client::reach(&folder).map_err(|error| match &error {
         Unreached::Place(place) if place.is_absence() => none("none runs".to_owned()),
         _ => none(error.to_string()),
