@@ -4,6 +4,7 @@
 //! own and an environment with nothing of the caller's but `PATH`. As root, [`everyone`] runs a test a second
 //! time as an ordinary user, with a copy of the binary in a world-readable folder.
 
+mod endless;
 pub mod image;
 pub mod mcp;
 mod node_modules;
@@ -22,6 +23,7 @@ use std::sync::{self, Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
+pub use endless::past_the_start;
 pub use node_modules::node_modules;
 pub use rust::rust;
 pub use venv::venv;

@@ -87,12 +87,12 @@ fn test_passing_on_retry_is_flaky() {
 #[test]
 fn other_ends_than_failure_are_not_retried() {
     everyone(|user| {
-        for (name, text, code) in [
-            ("exits", "def test_a():\n    attempt('n')\n    os._exit(0)\n", 2),
-            ("sleeps", "def test_a():\n    attempt('n')\n    import time; time.sleep(60)\n", 124),
+        for (name, text, limit, code) in [
+            ("exits", "def test_a():\n    attempt('n')\n    os._exit(0)\n", "60s", 2),
+            ("sleeps", "def test_a():\n    attempt('n')\n    import time; time.sleep(60)\n", "10s", 124),
         ] {
             let folder = project(user, name, &format!("{COUNTS}{text}"));
-            let Some(ended) = test(user, &folder, &["--retry", "3", "--timeout", "3s"]) else { return };
+            let Some(ended) = test(user, &folder, &["--retry", "3", "--timeout", limit]) else { return };
             ended.code(code);
             assert_eq!(std::fs::read_to_string(user.path("count/n")).unwrap(), "1", "{name}");
         }
