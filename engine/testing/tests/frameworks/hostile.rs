@@ -271,6 +271,51 @@ async fn tests_omitted_by_project_are_named() {
     }
 }
 
+/// Reports of tests that pytest never called are failures, with the hook that made them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reports_without_a_call_are_failures() {
+    let Some(venv) = with_pytest() else { return };
+    let report = "TestReport(item.nodeid, item.location, {}, 'passed', None, when)";
+    let say = format!(
+        "def say(item):\n    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)\n    for when in ('setup', 'call', 'teardown'):\n        item.ihook.pytest_runtest_logreport(report={report})\n    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)\n    return True\n"
+    );
+    let head = "import pytest\nfrom _pytest.reports import TestReport\n";
+    for (hook, name) in [
+        ("def pytest_runtest_protocol(item, nextitem): return say(item)", "pytest_runtest_protocol"),
+        (
+            "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtest_protocol(item): return say(item)",
+            "pytest_runtest_protocol",
+        ),
+        (
+            "def pytest_runtestloop(session): return all(say(item) for item in session.items)",
+            "pytest_runtestloop",
+        ),
+    ] {
+        let conftest = format!("{head}{say}{hook}\n");
+        let ran = pytest(venv, &[("conftest.py", &conftest), ("test_a.py", BAD)]).await;
+        assert_eq!(ran.report.verdict, Verdict::Unusable, "{hook}: {}", ran.told());
+        ran.assert_not_passed();
+        let message = ran.case("test_a").message.clone().unwrap_or_default();
+        assert!(
+            message.starts_with(&format!("its function did not run: {name} in conftest.py:")),
+            "{hook}: {message}"
+        );
+    }
+    // Hooks that call the tests, or leave that to pytest, or have a child process do it, which is told.
+    let again = "from _pytest.runner import runtestprotocol\ndef pytest_runtest_protocol(item, nextitem):\n    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)\n    runtestprotocol(item, nextitem=nextitem)\n    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)\n    return True\n";
+    let forked = format!(
+        "import os\n{head}{say}def pytest_runtest_protocol(item, nextitem):\n    child = os.fork()\n    if child == 0: os._exit(0)\n    os.waitpid(child, 0)\n    return say(item)\n"
+    );
+    let told = "1 test passed, and its own function was not seen to run: test_a.py::test_a";
+    for (conftest, want) in
+        [(again, None), ("def pytest_runtest_protocol(item): print(item)\n", None), (&forked, Some(told))]
+    {
+        let ran = pytest(venv, &[("conftest.py", conftest), ("test_a.py", GOOD)]).await;
+        ran.assert(Verdict::Passed, true, true);
+        assert_eq!(ran.report.reason.as_deref(), want, "{conftest}: {}", ran.told());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn run_without_passed_test_is_unusable() {
     let Some(venv) = with_pytest() else { return };

@@ -196,3 +196,25 @@ async fn tests_that_end_the_runner_or_forge() {
         ran.assert_not_passed();
     }
 }
+
+/// An error that a test raised counts, even where unittest's own parts are replaced by ones that drop it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_that_unittest_drops_are_failures() {
+    let Some(python) = with_python() else { return };
+    let quiet = "import unittest.case\nfrom contextlib import contextmanager\n@contextmanager\ndef quiet(self, test_case, *more, **most):\n    try: yield\n    except BaseException: pass\nunittest.case._Outcome.testPartExecutor = quiet\n";
+    let plain = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.fail('x')\n    def test_b(self): pass\n";
+    let coroutines = "import unittest\nclass T(unittest.IsolatedAsyncioTestCase):\n    async def test_a(self): self.fail('x')\n    async def test_b(self): pass\n";
+    for tests in [plain, coroutines] {
+        let text = format!("{quiet}{tests}");
+        let ran = run_with("unittest", python, &[("test_a.py", &text)], Selection::default(), limits()).await;
+        ran.assert(Verdict::Failed, true, true);
+        assert_eq!(ran.counts(), [1, 1, 0, 0, 0], "{}", ran.told());
+        let message = ran.case("test_a").message.clone().unwrap_or_default();
+        assert!(message.contains("it raised AssertionError, and nothing reported that"), "{}", ran.told());
+    }
+    // A test that is expected to fail, that is skipped within, or that a run of its own repeats.
+    let good = "import unittest\nclass T(unittest.TestCase):\n    n = 0\n    def run(self, result=None):\n        super().run(unittest.TestResult())\n        return super().run(result)\n    @unittest.expectedFailure\n    def test_a(self): self.fail('x')\n    def test_b(self): self.skipTest('no')\n    def test_c(self):\n        T.n += 1\n        self.assertGreater(T.n, 1)\n";
+    let ran = run_with("unittest", python, &[("test_a.py", good)], Selection::default(), limits()).await;
+    ran.assert(Verdict::Passed, true, true);
+    assert_eq!(ran.counts(), [1, 0, 0, 2, 0], "{}", ran.told());
+}

@@ -107,6 +107,62 @@ async fn vitest_files_and_suites_without_tests_are_as_by_hand() {
     }
 }
 
+/// A part of mocha that a test replaces does not have tests pass that it never calls.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mocha_tests_that_nothing_calls_are_failures() {
+    let Some(modules) = with_runners() else { return };
+    let patch = "require('mocha').Runnable.prototype.run = (done) => done();\n";
+    for (patch, tests, verdict, counts) in [
+        (
+            patch,
+            "it('a', () => { throw new Error('x'); });\nit('b', (done) => done());\n",
+            Verdict::Failed,
+            [0, 2, 0, 0, 0],
+        ),
+        (
+            "",
+            "let n = 0;\nit('a', function () { this.retries(1); n += 1; if (n < 2) throw new Error('x'); });\nit('b', (done) => setTimeout(done, 5));\nit('c', async () => {});\nit('d');\n",
+            Verdict::Passed,
+            [3, 0, 0, 1, 0],
+        ),
+    ] {
+        let ran = javascript("mocha", modules, "mocha", &[("test/a.js", &format!("{patch}{tests}"))]).await;
+        ran.assert(verdict, true, true);
+        assert_eq!(ran.counts(), counts, "{patch}{tests}: {}", ran.told());
+    }
+}
+
+/// An error beside the tests counts, although the settings have vitest pass over it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn vitest_errors_that_settings_ignore_are_failures() {
+    let Some(modules) = with_runners() else { return };
+    let settings = "export default { test: { dangerouslyIgnoreUnhandledErrors: true } };\n";
+    for (script, settings) in
+        [("vitest run", settings), ("vitest run --dangerouslyIgnoreUnhandledErrors", "export default {};\n")]
+    {
+        for (does, verdict) in
+            [("Promise.reject(new Error('lost'));", Verdict::Failed), ("", Verdict::Passed)]
+        {
+            let test = format!("{VITEST}test('a', () => {{ {does} }});\n");
+            let ran = javascript(
+                "vitest",
+                modules,
+                script,
+                &[("a.test.js", &test), ("vitest.config.mjs", settings)],
+            )
+            .await;
+            ran.assert(verdict, true, true);
+            let said = ran.report.reason.as_deref().unwrap_or_default();
+            assert_eq!(
+                said.contains("dangerouslyIgnoreUnhandledErrors"),
+                verdict == Verdict::Failed,
+                "{}",
+                ran.told()
+            );
+        }
+    }
+}
+
 /// A pattern of names in the script leaves tests out, of which one fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tests_left_out_by_patterns_are_counted() {

@@ -8,11 +8,34 @@ function id(test) {
 
 const fileOf = (test) => (test.file === undefined ? undefined : named(test.file));
 
+/** Functions that stand in for those of tests, and were called. */
+const [STANDINS, CALLED] = [new WeakSet(), new WeakSet()];
+
+/** Has the function of a test say that it was called, also in another test that mocha makes of it to try again. */
+function listenTo(test) {
+  if (typeof test.fn !== 'function' || STANDINS.has(test.fn)) return;
+  const fn = new Proxy(test.fn, {
+    apply(own, self, all) {
+      CALLED.add(fn);
+      return Reflect.apply(own, self, all);
+    },
+  });
+  STANDINS.add(fn);
+  test.fn = fn;
+}
+
+const didNotRun = (test) => STANDINS.has(test.fn) && !CALLED.has(test.fn);
+const UNRUN = 'its function did not run, although mocha says that it passed: something replaced a part of mocha';
+
+/** What an error says, without the line of this file among its calls. */
+const said = (error) => told(error).split('\n').filter((line) => !line.includes(__filename)).join('\n');
+
 class Reporter {
   constructor(runner) {
     // The other one of this module wants to know.
     const shared = globalThis[Symbol.for('hotcell')];
     this.shared = shared;
+    this.unrun = new Set();
     shared.begun = true;
     const { cases } = shared;
     const hooks = [];
@@ -39,6 +62,7 @@ class Reporter {
     let found = 0;
     runner.suite.eachTest(() => (found += 1));
     runner.once('start', () => {
+      if (!dry) runner.suite.eachTest(listenTo);
       const left = count();
       emit('collected', { count: left, left_out: found > left ? found - left : undefined });
     });
@@ -49,6 +73,10 @@ class Reporter {
     runner.on('pass', (test) => {
       if (test.currentRetry?.() > 0) passedLate.push(id(test));
       if (dry) end(test, 'errored', { message: DRY });
+      else if (didNotRun(test)) {
+        this.unrun.add(test);
+        end(test, 'failed', { message: UNRUN });
+      }
       else end(test, 'passed');
     });
     runner.on('pending', (test) => {
@@ -58,30 +86,31 @@ class Reporter {
     });
     runner.on('fail', (test, error) => {
       if (test.type === 'hook') {
-        emit('group', { id: id(test), status: 'errored', ms: 0, file: fileOf(test), ...crash(told(error)) });
+        emit('group', { id: id(test), status: 'errored', ms: 0, file: fileOf(test), ...crash(said(error)) });
         hooks.push([test, error]);
         return;
       }
       // The first error is the reason; a later one, or `done` once more, follows from it.
       if (errors.has(test)) return;
       errors.set(test, error);
-      if (open.has(id(test))) end(test, 'failed', crash(told(error)));
+      if (open.has(id(test))) end(test, 'failed', crash(said(error)));
       // It had ended: a late error, or `done` once more.
-      else emit('group', { id: id(test), status: 'failed', ms: 0, file: fileOf(test), ...crash(told(error)) });
+      else emit('group', { id: id(test), status: 'failed', ms: 0, file: fileOf(test), ...crash(said(error)) });
     });
     runner.once('end', () => {
       const known = new Set();
-      const add = (test, status) => cases.add(id(test), status, test.duration ?? 0, errors.has(test) ? told(errors.get(test)) : undefined, fileOf(test));
+      const add = (test, status, why) => cases.add(id(test), status, test.duration ?? 0, errors.has(test) ? said(errors.get(test)) : why, fileOf(test));
       // By what the tests themselves say now, not by what was told above.
       runner.suite.eachTest((test) => {
         known.add(test);
         const status = errors.has(test) ? 'failed' : { passed: 'passed', failed: 'failed' }[test.state] ?? (test.isPending() ? 'skipped' : undefined);
         if (dry && status === 'passed') cases.add(id(test), 'errored', 0, DRY, fileOf(test));
+        else if (this.unrun.has(test)) add(test, 'failed', UNRUN);
         else if (status !== undefined && asked(test)) add(test, status);
       });
       // An error that belongs to no test is told as one that never began.
       for (const test of errors.keys()) if (!known.has(test)) add(test, 'failed');
-      for (const [test, error] of hooks) cases.add(id(test), 'errored', 0, told(error), fileOf(test));
+      for (const [test, error] of hooks) cases.add(id(test), 'errored', 0, said(error), fileOf(test));
     });
   }
 
@@ -89,9 +118,10 @@ class Reporter {
   done(failures, end) {
     end(failures);
     const { script, cases, filter } = this.shared;
-    const well = filter !== '' || script.after(failures === 0);
+    const bad = failures > 0 || this.unrun.size > 0;
+    const well = filter !== '' || script.after(!bad);
     cases.end();
-    leave(failures > 0 || !well ? 1 : 0);
+    leave(bad || !well ? 1 : 0);
   }
 }
 

@@ -129,6 +129,50 @@ def _plugin(pytest, emit, clip, top, part, cover):
             pass  # what it looks at may be the project's own
         return "its function did not run, although pytest says that it passed"
 
+    forks = [0]
+
+    def forked():
+        forks[0] += 1
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_parent=forked)
+    try:
+        from resource import RUSAGE_CHILDREN, getrusage
+    except ImportError:
+        getrusage = None
+
+    def children():
+        """Changes when this process makes a child by a fork, or has waited for one."""
+        return forks[0], getrusage(RUSAGE_CHILDREN).ru_minflt if getrusage is not None else 0
+
+    def of_project(hooks):
+        """The first of these functions that is the project's own, as `NAME in FILE:LINE`; None without."""
+        for one in hooks:
+            for code in codes_of(one.function)[:1]:
+                path = inside(code.co_filename, top)
+                if path is not None and code.co_filename != own:
+                    return "%s in %s:%d" % (clip(code.co_name, 100), clip(path, 300), code.co_firstlineno)
+        return None
+
+    def uncalled(config, since):
+        """What reported a test as passed that pytest did not call, as a message; `UNSEEN` where a child process may have run it."""
+        if children() != since:
+            return UNSEEN
+        try:
+            hook = config.hook
+            place = of_project([one for name in ("pytest_runtest_protocol", "pytest_runtestloop")
+                                for one in getattr(hook, name).get_hookimpls() if not one.hookwrapper])
+            if place is not None:
+                return "its function did not run: %s reported it in its place" % place
+        except Exception:
+            pass  # what it looks at may be the project's own
+        return "its function did not run, and something reported that it passed"
+
+    def runs_elsewhere(config):
+        """True where workers of pytest-xdist run the tests."""
+        plugin = config.pluginmanager.getplugin("dsession")
+        return type(plugin).__module__ == "xdist.dsession"
+
     # Warnings about tests that pytest does not run, or does not check: what ends a thread, ends no test.
     unheeded = ("PytestCollectionWarning", "PytestReturnNotNoneWarning", "PytestUnhandledThreadExceptionWarning")
     config_of = []
@@ -141,6 +185,9 @@ def _plugin(pytest, emit, clip, top, part, cover):
             self.raised = {}  # what a test or a file raised, before other plugins had a word in it
             self.called = set()  # tests that were called, not only set up
             self.uncalled = set()  # tests that ended without that, as by `--setup-only` in a project's settings
+            self.made = {}  # classes of the project's own that make tests of a Python file, with the number of these
+            self.hooked = set()  # tests that pytest called, whatever came of that
+            self.since = None  # the children of this process when all tests were found
             self.again = set()  # tests that are repeated
             self.found = set()  # tests that were found, also those that will be left out
             self.late = []  # tests that passed at a later attempt
@@ -175,9 +222,12 @@ def _plugin(pytest, emit, clip, top, part, cover):
                 one["status"] = "failed"
                 one["message"] = "it raised %s, and its report was changed to passed" % raised
             unrun = self.unrun.pop(report.nodeid, None) if report.when == "call" else None
+            if status == "passed" and report.when == "call" and report.nodeid not in self.hooked and not runs_elsewhere(config_of[0]):
+                unrun = uncalled(config_of[0], self.since)
             if status == "passed" and unrun is not None:
                 if unrun == UNSEEN:
-                    self.unseen.append(report.nodeid)
+                    if report.nodeid not in self.unseen:
+                        self.unseen.append(report.nodeid)
                 else:
                     one["status"] = "failed"
                     one["message"] = unrun
@@ -297,6 +347,7 @@ def _plugin(pytest, emit, clip, top, part, cover):
         @pytest.hookimpl(hookwrapper=True, trylast=True)
         def pytest_runtest_call(self, item):
             self.unrun.pop(item.nodeid, None)
+            self.hooked.add(item.nodeid)
             known = self.codes.get(id(item))
             watched = known is not None and begin(known[2] + changed(known))
             outcome = yield
@@ -345,6 +396,7 @@ def _plugin(pytest, emit, clip, top, part, cover):
 
         @pytest.hookimpl(trylast=True)
         def pytest_collection_finish(self, session):
+            self.since = children()
             own = [item.nodeid for item in session.items if item.get_closest_marker("xfail") is not None]
             self.marked = set(own) - self.expected
             self.all = len({item.nodeid for item in session.items})
@@ -357,9 +409,16 @@ def _plugin(pytest, emit, clip, top, part, cover):
         def pytest_itemcollected(self, item):
             self.found.add(item.nodeid)
             self.files.add(str(getattr(item, "path", None) or item.fspath))
-            if begin is not None and isinstance(item, pytest.Function):
-                function = item.obj
-                self.codes[id(item)] = (item, function, codes_of(function))
+            if isinstance(item, pytest.Function):
+                if begin is not None:
+                    function = item.obj
+                    self.codes[id(item)] = (item, function, codes_of(function))
+            elif str(getattr(item, "path", None) or item.fspath).endswith(".py"):
+                code = codes_of(type(item).runtest)[:1]
+                path = inside(code[0].co_filename, top) if code else None
+                if path is not None:
+                    maker = "%s in %s" % (clip(type(item).__name__, 100), clip(path, 300))
+                    self.made[maker] = self.made.get(maker, 0) + 1
             if item.get_closest_marker("xfail") is not None:
                 self.expected.add(item.nodeid)
 
@@ -390,6 +449,9 @@ def _plugin(pytest, emit, clip, top, part, cover):
                 if all:
                     listed = ", ".join(clip(one, 200) for one in all[:3]) + (", ..." if len(all) > 3 else "")
                     notes.append("%d %s%s" % (len(all), heads[len(all) != 1], listed))
+            for maker, count in sorted(self.made.items())[:3]:
+                words = "test of a Python file is" if count == 1 else "tests of Python files are"
+                notes.append("%d %s run by the project's own class %s, and not as functions" % (count, words, maker))
             return notes + ([] if part else [note for note in (_note_doubled(self.files),) if note])
 
         @pytest.hookimpl(optionalhook=True)

@@ -130,11 +130,20 @@ def _result_class(unittest, emit, clip, top):
 
         @left_out
         def _callTestMethod(self, method):
+            self.hotcell_raised = None
             if runs_coroutines and inspect.iscoroutinefunction(method):
-                return call(self, method)
+                try:
+                    return call(self, method)
+                except BaseException as error:
+                    self.hotcell_raised = type(error).__name__
+                    raise
             # Called by C code alone: a frame of this file in the middle would hide the test's own ones.
             result, seen = itertools.tee(itertools.starmap(method, [()]))
-            ended = call(self, functools.partial(next, result))
+            try:
+                ended = call(self, functools.partial(next, result))
+            except BaseException as error:
+                self.hotcell_raised = type(error).__name__
+                raise
             made = next(seen, None)
             if is_unstarted(made):
                 self.hotcell_never_ran = True
@@ -204,6 +213,10 @@ def _result_class(unittest, emit, clip, top):
             if (self.hotcell_now or {}).get("status") == "passed" and getattr(test, "hotcell_never_ran", False):
                 error = TypeError("it is a coroutine or a generator, and %s does not run these" % type(test).__name__)
                 self.addError(test, (TypeError, error, None))
+            raised = getattr(test, "hotcell_raised", None)
+            if (self.hotcell_now or {}).get("status") == "passed" and raised is not None:
+                error = AssertionError("it raised %s, and nothing reported that" % raised)
+                self.addFailure(test, (AssertionError, error, None))
             try:
                 now, self.hotcell_now = self.hotcell_now, None
                 heard = self.hotcell_heard.end()
