@@ -206,3 +206,25 @@ async fn pytest_limit_leaves_observed_results() {
     assert_eq!(ran.counts(), [1, 0, 0, 0, 1], "{}", ran.told());
     assert_eq!(ran.case("test_b").status, Status::NotFinished);
 }
+
+/// A hook may give a report a name for people, and a parameter may be a whole text: each test stays one test.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changed_and_long_pytest_ids_are_followed() {
+    let Some(venv) = with_pytest() else { return };
+    let renames = "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    report = (yield).get_result()\n    report.nodeid = report.nodeid.encode().decode('unicode_escape')\n";
+    let ids =
+        "import pytest\n@pytest.mark.parametrize('x', ['\\u4e2d', 'b'])\ndef test_a(x): assert x != 'b'\n";
+    let ran = pytest(venv, &[("conftest.py", renames), ("test_a.py", ids)]).await;
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [1, 1, 0, 0, 0], "{}", ran.told());
+    let long = "import pytest\n@pytest.mark.parametrize('x', ['a' * 9000, 'a' * 9001, 'ü' * 9000, 'c'])\ndef test_a(x): assert x[-1] != 'ü'\n";
+    let ran = pytest(venv, &[("test_a.py", long)]).await;
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [3, 1, 0, 0, 0], "{} bytes", ran.told().len());
+    assert!(ran.report.cases.iter().all(|case| case.id.len() < 4_000));
+    // The id of the report selects it.
+    let id = ran.report.cases.iter().find(|case| case.status == Status::Failed).map(|case| case.id.clone());
+    let ran = run_with("pytest", venv, &[("test_a.py", long)], filtered(&id.unwrap()), limits()).await;
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [0, 1, 0, 0, 0], "{} bytes", ran.told().len());
+}

@@ -93,6 +93,7 @@ def _plugin(pytest, emit, clip, top, part, cover):
         except Exception:
             pass  # then the final report contradicts what is told here, and the run is no result
 
+    LONGEST = 4000  # bytes of an id: what is longer, as by a parameter that is a whole text, gets a digest in its middle
     begin, end = _make_watch()
     codes_of = _codes_of
     of_python = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -366,7 +367,10 @@ def _plugin(pytest, emit, clip, top, part, cover):
             before = call.excinfo
             if before is not None:
                 self.raised[item.nodeid, call.when] = before.typename
-            yield
+            outcome = yield
+            # A name for people, which a hook gives only the report, is no other test.
+            if outcome.excinfo is None and getattr(outcome.get_result(), "nodeid", None) not in (None, item.nodeid):
+                outcome.get_result().nodeid = item.nodeid
             # For a case of unittest, pytest sets within this hook what it raised.
             if before is None and call.excinfo is not None:
                 self.raised[item.nodeid, call.when] = call.excinfo.typename
@@ -407,6 +411,8 @@ def _plugin(pytest, emit, clip, top, part, cover):
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_itemcollected(self, item):
+            if len(item.nodeid.encode("utf-8", "replace")) > LONGEST:
+                item._nodeid = _shortened(item.nodeid)
             self.found.add(item.nodeid)
             self.files.add(str(getattr(item, "path", None) or item.fspath))
             if isinstance(item, pytest.Function):
@@ -482,6 +488,18 @@ def _plugin(pytest, emit, clip, top, part, cover):
             self.stopped = clip(stopped, 1000) if stopped else None
 
     return Plugin()
+
+
+# Within an id that was shortened, before its digest.
+_SHORT = "...sha256:"
+
+
+def _shortened(nodeid):
+    """An id that is as unique: the beginning, a digest, and the end."""
+    import hashlib
+
+    digest = hashlib.sha256(nodeid.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return "%s%s%s...%s" % (nodeid[:400], _SHORT, digest, nodeid[-100:])
 
 
 def _tell_step(name, status, ms, message):
@@ -618,6 +636,12 @@ def _main():
         sys.argv.extend(_from_here(id) for id in ids)
         # A package after `--pyargs` is no file of the project's settings, and is collected as well.
         _keep(pytest, plugin, [re.sub(r"^(\.\.?/)+", "", id) for id in ids], each=True)
+    # pytest does not find an id again that was shortened: its function has it.
+    short = [word for word in sys.argv[1:] if _SHORT in word]
+    if short:
+        sys.argv[1:] = list(dict.fromkeys(word.split("[")[0] if word in short else word for word in sys.argv[1:]))
+        if only is None:
+            _keep(pytest, plugin, [re.sub(r"^(\.\.?/)+", "", word) for word in short], each=True)
     if keep is not None:
         with open(keep, encoding="utf-8") as file:
             _keep(pytest, plugin, json.load(file), each=False)
