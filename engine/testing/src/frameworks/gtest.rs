@@ -27,6 +27,8 @@ mod sources;
 
 const RUNNER: &str = "hotcell_gtest.sh";
 const REPORT: &str = "gtest.txt";
+/// Beginning of the id of a test of ctest that is not a program of Google Test.
+const CTEST: &str = "ctest::";
 /// Line of Google Test about a filter.
 const FILTER: &str = "Note: Google Test filter = ";
 /// Line of Google Test about a part of the tests (`GTEST_TOTAL_SHARDS`): `1 of 2.`
@@ -141,6 +143,11 @@ impl Framework for GoogleTest {
 
 /// Entries for one program.
 fn of_program(ran: &Ran, live: &LiveLog, entries: &mut Vec<Entry>) -> Result<(), ReportError> {
+    if ran.program.starts_with(CTEST) {
+        let status = ran.end.as_ref().map(|(code, how)| programs::step(&format!("{code} {how}")));
+        entries.extend(status.map(|status| Entry::bare(&ran.program, status, 0.0)));
+        return Ok(());
+    }
     let (Some(_), Some(file)) = (&ran.end, &ran.file) else { return Ok(()) };
     for case in junit::parse(file)? {
         // A failure outside all tests is reported by the program's output.

@@ -212,6 +212,22 @@ impl<P: Prints> State<P> {
                         Ended { message, at, file: Some(file.clone()), ..ended(file, Status::Errored) };
                     out.push(Event::Group(ended, 0));
                 }
+                // A test that is a program of its own: its start, and how it ended (`CODE run WORDS`).
+                "step" => {
+                    self.listed += 1;
+                    out.push(Event::Collected(self.listed, 0));
+                    out.push(Event::Started(clip(mark.program, MAX_NAME_BYTES), None, None));
+                }
+                "stepped" => {
+                    let status = step(mark.rest);
+                    let words = mark.rest.splitn(3, ' ').nth(2).filter(|words| !words.is_empty());
+                    let message = words.filter(|_| status == Status::Errored);
+                    let message = message.map(|words| clip(&format!("ctest: {words}"), MAX_MESSAGE_BYTES));
+                    out.push(Event::Ended(Ended {
+                        message,
+                        ..ended(clip(mark.program, MAX_NAME_BYTES), status)
+                    }));
+                }
                 "done" => {
                     let notes = std::mem::take(&mut self.notes);
                     let notes = (!notes.is_empty()).then(|| notes.join("; "));
@@ -251,6 +267,18 @@ impl<P: Prints> State<P> {
             _ => out.push(Event::Fault),
         }
         self.running = Some((running, prints));
+    }
+}
+
+/// Result of a test that is a program of its own, by `CODE run` or `CODE skipped`. It may be any program, so it has no failed
+/// test.
+#[must_use]
+pub fn step(ended: &str) -> Status {
+    let mut words = ended.split(' ');
+    match (words.next(), words.next()) {
+        (Some("0"), Some("skipped")) => Status::Skipped,
+        (Some("0"), Some("run")) => Status::Passed,
+        _ => Status::Errored,
     }
 }
 

@@ -90,29 +90,82 @@ async fn gtest_kinds_and_filters_are_reported() {
     assert_eq!(plain(&files[4..5]).await.report.verdict, Verdict::Unusable);
 }
 
-/// Other tests of ctest, and a file of tests that the build leaves out.
+/// Other tests of ctest, which runs them, and a file of tests that the build leaves out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn gtest_of_cmake_notes_what_did_not_run() {
+async fn gtest_of_cmake_runs_the_other_tests_of_ctest() {
     if !with_gtest() {
         return;
     }
     let cmake = "cmake_minimum_required(VERSION 3.20)\nproject(a CXX)\nenable_testing()\nfind_package(GTest REQUIRED)\n\
                  add_executable(a a_test.cc)\ntarget_link_libraries(a GTest::gtest_main)\nadd_test(NAME all COMMAND a)\n\
-                 add_executable(c c.cc)\nadd_test(NAME plain COMMAND c)\nadd_test(NAME lint COMMAND sh -c \"exit 1\")\n";
+                 add_executable(c c.cc)\nadd_test(NAME plain COMMAND c)\nadd_test(NAME lint.x COMMAND sh -c \"exit RESULT\")\n\
+                 add_test(NAME off COMMAND c)\nset_tests_properties(off PROPERTIES DISABLED TRUE)\n\
+                 add_test(NAME left COMMAND c)\nset_tests_properties(left PROPERTIES SKIP_RETURN_CODE 1)\n\
+                 add_test(NAME bad COMMAND c)\nset_tests_properties(bad PROPERTIES WILL_FAIL TRUE)\n";
     let test = |suite: &str| format!("#include <gtest/gtest.h>\n\nTEST({suite}, Runs) {{}}\n");
-    let files = [
-        ("CMakeLists.txt", cmake),
-        ("a_test.cc", &*test("A")),
-        ("left/b_test.cc", &*test("B")),
-        ("third_party/x/c_test.cc", &*test("C")),
-        ("c.cc", "int main() { return 1; }\n"),
-    ];
-    let ran = plain(&files).await;
+    let good = cmake
+        .replace("RESULT", "0")
+        .replace("NAME plain", "NAME plain2")
+        .replace("plain2 COMMAND c", "plain COMMAND true");
+    let files = |cmake| {
+        [
+            ("CMakeLists.txt", cmake),
+            ("a_test.cc", test("A")),
+            ("left/b_test.cc", test("B")),
+            ("third_party/x/c_test.cc", test("C")),
+            ("c.cc", "int main() { return 1; }\n".to_owned()),
+        ]
+    };
+    let bad = files(cmake.replace("RESULT", "3"));
+    let bad: Vec<(&str, &str)> = bad.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let good = files(good);
+    let good: Vec<(&str, &str)> = good.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let ran = plain(&good).await;
     ran.assert(Verdict::Passed, true, true);
-    let want = "no test ran of files that seem to hold some: left/b_test.cc/B.Runs; \
-                ctest has tests that are not of Google Test and were not run: plain, lint";
+    assert_eq!(ran.counts(), [4, 0, 0, 2, 0], "{}", ran.told());
+    let want = "no test ran of files that seem to hold some: left/b_test.cc/B.Runs";
     assert_eq!(ran.report.reason.as_deref(), Some(want), "{}", ran.told());
-    assert_eq!(gtest(&files, filtered("A.*"), large()).await.report.reason, None);
+    let ran = plain(&bad).await;
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [2, 0, 2, 2, 0], "{}", ran.told());
+    assert_eq!(ran.case("ctest::plain").message.as_deref(), Some("ctest: Failed"), "{}", ran.told());
+    for (filter, verdict, counts) in [
+        ("A.*", Verdict::Passed, [1, 0, 0, 0, 0]),
+        ("ctest::lint.x", Verdict::Failed, [0, 0, 1, 0, 0]),
+        ("ctest::bad", Verdict::Passed, [1, 0, 0, 0, 0]),
+    ] {
+        let ran = gtest(&bad, filtered(filter), large()).await;
+        ran.assert(verdict, true, true);
+        assert_eq!((ran.counts(), &ran.report.reason), (counts, &None), "{filter}: {}", ran.told());
+    }
+}
+
+/// A program starts as ctest starts it: with its arguments and variables. Where ctest starts it in several ways, it runs the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gtest_program_starts_as_by_ctest() {
+    if !with_gtest() {
+        return;
+    }
+    let head = "cmake_minimum_required(VERSION 3.20)\nproject(a CXX)\nenable_testing()\nfind_package(GTest REQUIRED)\ninclude(GoogleTest)\n\
+                add_executable(a a_test.cc)\ntarget_link_libraries(a GTest::gtest)\n";
+    let test = tests(
+        "static std::string word;\nTEST(A, Word) { EXPECT_EQ(word, \"a b\"); }\nTEST(A, Mode) { const char *mode = getenv(\"MODE\"); EXPECT_STREQ(mode, \"x y\"); }\n\
+         int main(int count, char **words) { testing::InitGoogleTest(&count, words); if (count > 1) word = words[1]; return RUN_ALL_TESTS(); }",
+    );
+    let one = "add_test(NAME one COMMAND a \"a b\")\nset_tests_properties(one PROPERTIES ENVIRONMENT \"OTHER=1;MODE=x y\")\n";
+    let two = "add_test(NAME two COMMAND a \"c\")\n";
+    let each = "gtest_discover_tests(a EXTRA_ARGS \"a b\" PROPERTIES ENVIRONMENT \"MODE=x y\")\n";
+    for (text, verdict, counts) in [
+        (one.to_owned(), Verdict::Passed, [2, 0, 0, 0, 0]),
+        (each.to_owned(), Verdict::Passed, [2, 0, 0, 0, 0]),
+        (format!("{one}{two}"), Verdict::Failed, [2, 0, 1, 0, 0]),
+        (String::new(), Verdict::Failed, [0, 2, 0, 0, 0]),
+    ] {
+        let cmake = format!("{head}{text}");
+        let ran = plain(&[("CMakeLists.txt", &cmake), ("a_test.cc", &test)]).await;
+        ran.assert(verdict, true, true);
+        assert_eq!(ran.counts(), counts, "{text}: {}", ran.told());
+    }
 }
 
 /// A program that sets a filter itself lists and runs only some of its tests.

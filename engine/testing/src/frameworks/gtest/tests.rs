@@ -205,3 +205,40 @@ fn gtest_program_that_ends_well_and_early() {
         assert_eq!((left, live.faults), (other, 0), "{said}{end}");
     }
 }
+
+/// A test of ctest that is another program is known by its end, and a line of it among a program's output is a forgery.
+#[test]
+fn other_programs_of_ctest_are_tests() {
+    for (said, code, want) in [
+        ("0 run", "0", Status::Passed),
+        ("0 run Passed", "0", Status::Passed),
+        ("0 skipped Skipped", "0", Status::Skipped),
+        ("8 run Failed", "1", Status::Errored),
+        ("8 skipped", "1", Status::Errored),
+        ("", "1", Status::Errored),
+    ] {
+        let text = format!(
+            "@hotcell\tstep\tctest::a b\t\n@hotcell\tstepped\tctest::a b\t{said}\n@hotcell\tdone\t-\t{code}\n"
+        );
+        let live = followed(&text);
+        let seen = &live.seen()[0];
+        assert_eq!((&*seen.id, seen.status, seen.open), ("ctest::a b", Some(want), 0), "{said}");
+        assert_eq!((live.collected, live.faults), (Some(1), 0), "{said}");
+        let failed = said == "8 run Failed";
+        assert_eq!(seen.message.as_deref(), failed.then_some("ctest: Failed"), "{said}");
+        let (code, how) = said.split_once(' ').unwrap_or(("1", ""));
+        let report = format!(
+            "@hotcell\tprogram\tctest::a b\t\n@hotcell\tend\tctest::a b\t{code} {how}\n@hotcell\tdone\t-\t0\n"
+        );
+        let entries = GoogleTest.report(&[report.into_bytes()], &live).unwrap().entries;
+        assert_eq!(
+            entries.iter().map(|e| (&*e.id, e.status)).collect::<Vec<_>>(),
+            [("ctest::a b", want)],
+            "{said}"
+        );
+    }
+    let cut = followed("@hotcell\tstep\tctest::a\t\n");
+    assert_eq!((cut.seen()[0].open, &cut.finished), (1, &None));
+    let within = format!("{}@hotcell\tstep\tctest::a\t\n{}", begun(&["Cart.Adds"]), done(0));
+    assert!(followed(&within).faults > 0);
+}

@@ -1,7 +1,7 @@
 # hotcell's. Builds a project's Google Tests and starts one program after the other. What is said here is said before and
 # after a program, never by it; the report gets the same lines, and what each program wrote.
 report=$1 build=$2 jobs=$3 stop=$4 filter=$5 only=$6 cover=$7 top=$PWD
-tab=$(printf '\t') bad=0 whole=
+tab=$(printf '\t') unit=$(printf '\037') bad=0 whole=
 [ "$filter" != '*' ] || whole=all
 mkdir -p "${report%/*}" "$build"
 say() { printf '@hotcell\t%s\t%s\t%s\n' "$1" "$2" "$3"; }
@@ -74,13 +74,30 @@ if [ -f CMakeLists.txt ]; then
         keep=-k
         [ ! -f "$build/build.ninja" ] || keep=-k0
         cmake --build "$build" --parallel "$jobs" -- $keep >"$build/log" 2>&1 || broken CMakeLists.txt
-        # Each test's program, and the folder that the project wants it started in.
-        (cd "$build" && ctest --show-only=json-v1 2>/dev/null) | awk -F '"' -v tab="$tab" -v others="$build/tested" '
-            /"command" :/ { first = named = 1; next }
-            first && /^[[:space:]]*"/ { program = $2; first = 0 }
-            named && /"name" :/ { print program tab $4 >others; named = 0 }
-            /"name" : "WORKING_DIRECTORY"/ { place = 1; next }
-            place && /"value" :/ { if (!(program in seen)) print program tab $4; seen[program] = 1; place = 0 }' >"$build/places"
+        # Each test of ctest: whether it starts its program as the first test of that does, the program, its name, the folder that
+        # the project wants it started in, and its arguments and variables, without those of Google Test.
+        (cd "$build" && ctest --show-only=json-v1 2>/dev/null) | awk -v tab="$tab" -v unit="$unit" '
+            function text(line) { sub(/^[^"]*"/, "", line); sub(/",?$/, "", line); return line }
+            function value(line) { sub(/^[^:]*: "/, "", line); sub(/",?$/, "", line); return line }
+            function tell(how) {
+                if (program == "") return
+                how = words tab variables
+                if (!(program in first)) first[program] = how
+                print (how == first[program] ? "same" : "other") tab program tab name tab place tab how
+            }
+            /^[[:space:]]*"command" :[[:space:]]*$/ { tell(); program = name = place = words = variables = ""; part = "command"; next }
+            part != "" && /^[[:space:]]*\]/ { if (part == "command") part = "name"; else part = ""; next }
+            part == "command" && /^[[:space:]]*"/ {
+                if (program == "") program = text($0)
+                else if ($0 !~ /"--gtest_/) words = words text($0) unit
+                next
+            }
+            part == "name" && /^[[:space:]]*"name" :/ { name = value($0); part = ""; next }
+            /"name" : "WORKING_DIRECTORY"/ { part = "place"; next }
+            part == "place" && /"value" :/ { place = value($0); part = ""; next }
+            /"name" : "ENVIRONMENT"/ { part = "variables"; next }
+            part == "variables" && /^[[:space:]]*"[^"]*=/ { variables = variables text($0) unit }
+            END { tell() }' >"$build/tested"
     fi
 elif suites=$(sources | having '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"](gtest|gmock)/') && [ -n "$suites" ]; then
     command -v c++ >/dev/null || lacks g++
@@ -115,10 +132,57 @@ else
     where=.
 fi
 
-# Of ctest, what is no program of Google Test: neither started here nor known in any other way.
-if [ -n "$whole" ] && [ -f "$build/tested" ]; then
-    others=$(while IFS=$tab read -r file name; do tests "$file" 2>/dev/null || printf ', %s' "$name"; done <"$build/tested" | tr -d '[:cntrl:]')
-    [ -z "$others" ] || say note - "ctest has tests that are not of Google Test and were not run: $(printf '%s' "${others#, }" | cut -c 1-400)"
+# How ctest starts a program of Google Test: by the first test that does.
+given() { awk -F "$tab" -v file="$1" -v field="$2" '$2 == file { print $field; exit }' "$build/tested" 2>/dev/null; }
+# The program with the project's own arguments and variables, and with these.
+started() (
+    IFS=$unit
+    set -f
+    # shellcheck disable=SC2046 # a word for each of them
+    for pair in $(given "$file" 6); do export "${pair?}"; done
+    # shellcheck disable=SC2046
+    exec "$file" $(given "$file" 5) "$@"
+)
+# Whether the filter, a list of patterns, has this name. Patterns made of ids lack some characters.
+asked() (
+    IFS=:
+    set -f
+    for pattern in $filter; do
+        # shellcheck disable=SC2254 # a pattern
+        case $1 in $pattern) return 0 ;; esac
+        [ "$(printf '%s' "$1" | tr -d '|()*?^$\\:')" != "$pattern" ] || return 0
+    done
+    return 1
+)
+# Of ctest, what is no program of Google Test, or starts one in another way than above: ctest runs it, and says how it ended.
+known='' is='' listed=''
+if [ -f "$build/tested" ] && { [ -z "$only" ] || [ "$only" = ctest ]; }; then
+    while IFS=$tab read -r kind file name _ <&4; do
+        [ "$file" = "$known" ] || { known=$file is=; tests "$file" 2>/dev/null && is=gtest; }
+        [ "$kind$is" != samegtest ] || continue
+        shown=$(printf '%s' "$name" | tr -d '[:cntrl:]')
+        asked "$shown" || continue
+        if [ -n "$HOTCELL_LIST" ]; then
+            [ -n "$listed" ] || say program ctest >>"$report"
+            listed=1
+            say test ctest "$shown" >>"$report"
+            continue
+        fi
+        say step "ctest::$shown"
+        code=0 skip=run
+        quoted=$(printf '%s' "$name" | sed 's/[][\\.*^$+?()|]/\\&/g')
+        (cd "$build" && ctest -R "^$quoted\$" --output-on-failure --no-tests=error) >"$build/log" 2>&1 </dev/null || code=$?
+        cat "$build/log" >&2
+        # A disabled test is no test for ctest, which fails then.
+        ! grep -qE '\*\*\*(Skipped|Not Run \(Disabled\))' "$build/log" || code=0 skip=skipped
+        [ "$code" = 0 ] || bad=1
+        {
+            say program "ctest::$shown"
+            say end "ctest::$shown" "$code $skip"
+        } >>"$report"
+        why=$(awk '/ Test .*\*\*\*/ { sub(/.*\*\*\*/, ""); sub(/ +[0-9.]+ sec.*/, ""); print; exit }' "$build/log")
+        say stepped "ctest::$shown" "$code $skip $why"
+    done 4<"$build/tested"
 fi
 for file in $(programs "$where" | sed 's/ /\v/g'); do
     file=$(printf '%s' "$file" | tr '\v' ' ')
@@ -128,12 +192,12 @@ for file in $(programs "$where" | sed 's/ /\v/g'); do
     # Where ctest would start it.
     cd "$top"
     if [ -f CMakeLists.txt ]; then
-        place=$(awk -F "$tab" -v file="$file" '$1 == file { print $2 }' "$build/places" 2>/dev/null)
+        place=$(given "$file" 4)
         cd "${place:-${file%/*}}" 2>/dev/null || cd "${file%/*}"
     fi
     case $file in /*) ;; *) file=$top/$file ;; esac
     listed=0
-    "$file" --gtest_list_tests --gtest_filter="$filter" >"$build/list" 2>"$build/said" </dev/null || listed=$?
+    started --gtest_list_tests --gtest_filter="$filter" >"$build/list" 2>"$build/said" </dev/null || listed=$?
     {
         say program "$program"
         awk -v head="@hotcell${tab}test${tab}$program${tab}" '
@@ -166,7 +230,7 @@ for file in $(programs "$where" | sed 's/ /\v/g'); do
     cat "$build/now"
     [ -z "$HOTCELL_LIST" ] || continue
     rm -rf "$build/xml"
-    "$file" --gtest_output="xml:$build/xml" --gtest_color=no --gtest_filter="$filter" ${stop:+--gtest_fail_fast} </dev/null
+    started --gtest_output="xml:$build/xml" --gtest_color=no --gtest_filter="$filter" ${stop:+--gtest_fail_fast} </dev/null
     code=$?
     [ "$code" = 0 ] || bad=1
     # Its own report is written by a program that comes to the end of its tests. One that ends before has failed, whatever its status.
