@@ -1,6 +1,7 @@
 //! Google Test: built by CMake or the compiler alone, or prebuilt; each program writes its own report, in
 //! XML.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -186,6 +187,8 @@ struct Lines {
     part: Option<String>,
     /// Number of the current run of all tests, where the program repeats them; otherwise 0.
     run: u32,
+    /// True when ends of tests have their time, by the first of them: a program may leave it out (`print_time`).
+    timed: Option<bool>,
 }
 
 impl Lines {
@@ -202,6 +205,7 @@ impl Prints for Lines {
     }
 
     fn line(&mut self, running: &mut Running, line: &str, out: &mut Vec<Event>) {
+        let line = &*uncoloured(line);
         // Google Test says so before the first test, unless the filter is `*`, as that of a run of all tests is.
         let head = running.whole && running.begun.is_empty() && running.note.is_none();
         if let Some(filter) = line.strip_prefix(FILTER).filter(|_| head) {
@@ -240,7 +244,10 @@ impl Prints for Lines {
             let (name, time) = after.rsplit_once(" (").unwrap_or((after, ""));
             let name = name.split(", where ").next().unwrap_or(name);
             let time = time.strip_suffix(" ms)").and_then(|ms| ms.parse::<u64>().ok());
-            if let Some(ms) = time.filter(|_| running.open.as_ref().is_some_and(|(open, _)| open == name)) {
+            let is_open = running.open.as_ref().is_some_and(|(open, _)| open == name);
+            let untimed = time.is_none() && self.timed != Some(true);
+            if let Some(ms) = time.or(untimed.then_some(0)).filter(|_| is_open) {
+                self.timed.get_or_insert(time.is_some());
                 running.keep(before);
                 let said = running.open.as_ref().map_or("", |(_, said)| said.as_str());
                 let why = if status == Status::Passed { (None, None) } else { why(said) };
@@ -337,6 +344,23 @@ impl Prints for Lines {
             running.group(id, (Some(format!("{}{more}{words}", runner::ending(code))), at), out);
         }
     }
+}
+
+/// A line without the colours of a terminal, as programs print them: `ESC [ 0;32 m`.
+fn uncoloured(line: &str) -> Cow<'_, str> {
+    if !line.contains('\x1b') {
+        return Cow::Borrowed(line);
+    }
+    let mut parts = line.split("\x1b[");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+        match rest.strip_prefix('m') {
+            Some(rest) => out.push_str(rest),
+            None => out.extend(["\x1b[", part]),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// The first failure or skip in the output.

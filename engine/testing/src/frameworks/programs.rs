@@ -32,6 +32,10 @@ pub struct Running {
     pub tests: HashMap<String, usize>,
     /// Those of them that have started.
     pub begun: HashSet<String>,
+    /// Listed tests that will not run unless the program itself has them run.
+    pub off: HashSet<String>,
+    /// Number of tests that were listed until now, by all programs, without those.
+    pub listed: u64,
     /// Running test, and the output since its start.
     pub open: Option<(String, String)>,
     /// Output outside of tests.
@@ -61,6 +65,10 @@ impl Running {
             out.push(Event::Fault);
             return;
         }
+        if self.off.remove(test) {
+            self.listed += 1;
+            out.push(Event::Collected(self.listed, 0));
+        }
         self.open = Some((test.to_owned(), String::new()));
         out.push(Event::Started(self.id(test), None, None));
     }
@@ -79,6 +87,13 @@ impl Running {
         if !said.trim().is_empty() {
             out.push(Event::Said(id, said.trim_end().to_owned()));
         }
+    }
+
+    /// Reports the tests that did not run, as they were not to.
+    fn leave_off(&mut self, out: &mut Vec<Event>) {
+        let mut off: Vec<String> = std::mem::take(&mut self.off).into_iter().collect();
+        off.sort_by_key(|test| self.tests.get(test).copied());
+        out.extend(off.iter().map(|test| Event::Group(ended(self.id(test), Status::Skipped), 0)));
     }
 
     /// Keeps a line as output.
@@ -109,7 +124,7 @@ pub fn ended(id: String, status: Status) -> Ended {
 
 /// Output format of one kind of test program.
 pub trait Prints: Debug + Default + Send {
-    /// True when a listed test will not run.
+    /// True when a listed test will not run, unless the program itself has it run.
     fn is_off(_test: &str) -> bool {
         false
     }
@@ -154,6 +169,7 @@ impl<P: Prints> EventReader for ProgramEvents<P> {
         let state = &mut self.state;
         self.lines.end(|line, _| state.line(line, &mut out));
         if let Some((mut running, mut prints)) = state.running.take() {
+            running.leave_off(&mut out);
             prints.end(&mut running, None, &mut out);
         }
         out
@@ -190,7 +206,8 @@ impl<P: Prints> State<P> {
                 {
                     let program = clip(mark.program, MAX_NAME_BYTES);
                     out.push(Event::Named(mark.program.to_owned(), program.clone()));
-                    self.running = Some((Running { program, ..Running::default() }, P::default()));
+                    let running = Running { program, listed: self.listed, ..Running::default() };
+                    self.running = Some((running, P::default()));
                 }
                 "version" => {
                     let version = Some(clip(mark.rest, 100));
@@ -241,24 +258,27 @@ impl<P: Prints> State<P> {
             _ if mark.program != running.program => out.push(Event::Fault),
             "test" if !running.started && running.tests.len() < MAX_CASES => {
                 let at = running.tests.len();
-                running.tests.insert(clip(mark.rest, MAX_NAME_BYTES), at);
+                let test = clip(mark.rest, MAX_NAME_BYTES);
                 if P::is_off(mark.rest) {
-                    out.push(Event::Group(ended(running.id(mark.rest), Status::Skipped), 0));
+                    running.off.insert(test.clone());
                 } else {
-                    self.listed += 1;
+                    running.listed += 1;
                 }
+                running.tests.insert(test, at);
             }
             "start" if !running.started => {
                 running.started = true;
                 running.whole = mark.rest == WHOLE;
                 if !running.tests.is_empty() {
-                    out.push(Event::Collected(self.listed, 0));
+                    out.push(Event::Collected(running.listed, 0));
                 }
             }
             "end" if running.started => {
                 let (code, came) = mark.rest.split_once(' ').unwrap_or((mark.rest, ""));
                 running.cut = came == CUT;
+                running.leave_off(out);
                 prints.end(&mut running, Some(code.parse().unwrap_or(-1)), out);
+                self.listed = running.listed;
                 if self.notes.len() < MAX_NOTES {
                     self.notes.extend(running.note);
                 }

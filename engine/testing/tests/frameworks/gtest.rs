@@ -335,6 +335,36 @@ async fn gtest_program_that_repeats_or_splits_its_tests() {
     }
 }
 
+/// A program that sets how it prints, or that disabled tests run, is followed like any other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gtest_program_that_sets_its_flags() {
+    if !with_gtest() {
+        return;
+    }
+    let main = |sets: &str, test: &str| {
+        tests(&format!(
+            "TEST(A, Good) {{}}\nTEST(A, DISABLED_Off) {{ {test} }}\nint main(int count, char **words) {{\n  testing::InitGoogleTest(&count, words);\n  {sets}\n  return RUN_ALL_TESTS();\n}}"
+        ))
+    };
+    let all = "testing::GTEST_FLAG(also_run_disabled_tests) = true;";
+    for (sets, test, verdict, counts) in [
+        (all.to_owned(), "", Verdict::Passed, [2, 0, 0, 0, 0]),
+        (all.to_owned(), "FAIL();", Verdict::Failed, [1, 1, 0, 0, 0]),
+        (format!("{all} testing::GTEST_FLAG(color) = \"yes\";"), "FAIL();", Verdict::Failed, [1, 1, 0, 0, 0]),
+        (
+            format!("{all} testing::GTEST_FLAG(print_time) = false;"),
+            "FAIL();",
+            Verdict::Failed,
+            [1, 1, 0, 0, 0],
+        ),
+        (String::new(), "FAIL();", Verdict::Passed, [1, 0, 0, 1, 0]),
+    ] {
+        let ran = plain(&[("a_test.cc", &main(&sets, test))]).await;
+        ran.assert(verdict, true, true);
+        assert_eq!(ran.counts(), counts, "{sets} {test}: {}", ran.told());
+    }
+}
+
 /// Writes the program's own report, or the whole one.
 const FORGE: &str = r#"
 static void forge(const char *file, const std::string &text) { std::ofstream(file) << text; }

@@ -206,6 +206,41 @@ fn gtest_program_that_ends_well_and_early() {
     }
 }
 
+/// A program may print in colours and without times (`color`, `print_time`): each form is followed alike.
+#[test]
+fn printed_forms_of_gtest_are_followed() {
+    let tests = [("Cart.Adds", "[       OK ]", Status::Passed), ("Cart.Bad", "[  FAILED  ]", Status::Failed)];
+    for (colour, off) in [("", ""), ("\x1b[0;32m", "\x1b[m"), ("\x1b[1;31m", "\x1b[0m"), ("\x1b[m", "")] {
+        for time in [" (7 ms)", ""] {
+            let of_test = |(test, sign, _): &(&str, &str, Status)| {
+                format!(
+                    "{colour}[ RUN      ] {off}{test}\na.cc:2: Failure\nsaid{colour}{sign} {off}{test}{time}\n"
+                )
+            };
+            let ran: String = tests.iter().map(of_test).collect();
+            let summary = format!(
+                "{colour}[  FAILED  ] {off}1 test, listed below:\n{colour}[  FAILED  ] {off}Cart.Bad\n"
+            );
+            let live = followed(&format!("{}{ran}{summary}{}", begun(&["Cart.Adds", "Cart.Bad"]), done(1)));
+            for (test, _, want) in tests {
+                assert_eq!(
+                    (of(&live, test).status, of(&live, test).open),
+                    (Some(want), 0),
+                    "{colour:?} {time}"
+                );
+            }
+            assert_eq!((live.faults, live.position("a/cart")), (0, None), "{colour:?} {time}");
+        }
+    }
+    // An end without a time, beside ends with one, is a test's own text.
+    let text = "[ RUN      ] Cart.Adds\n[       OK ] Cart.Adds (1 ms)\n[ RUN      ] Cart.Bad\n[       OK ] Cart.Bad\n[  FAILED  ] Cart.Bad (1 ms)\n";
+    let live = followed(&format!("{}{text}{}", begun(&["Cart.Adds", "Cart.Bad"]), done(1)));
+    assert_eq!((of(&live, "Cart.Bad").status, live.faults), (Some(Status::Failed), 0));
+    for text in ["a\x1b[2Kb", "\x1b", "\x1b[", "\x1b[3", "a\x1b[31"] {
+        assert_eq!(uncoloured(text), text);
+    }
+}
+
 /// A test of ctest that is another program is known by its end, and a line of it among a program's output is a forgery.
 #[test]
 fn other_programs_of_ctest_are_tests() {
@@ -241,4 +276,23 @@ fn other_programs_of_ctest_are_tests() {
     assert_eq!((cut.seen()[0].open, &cut.finished), (1, &None));
     let within = format!("{}@hotcell\tstep\tctest::a\t\n{}", begun(&["Cart.Adds"]), done(0));
     assert!(followed(&within).faults > 0);
+}
+
+/// A disabled test is skipped, unless the program itself has it run (`also_run_disabled_tests`).
+#[test]
+fn disabled_gtest_that_runs_has_its_result() {
+    let good = "[ RUN      ] Cart.Adds\n[       OK ] Cart.Adds (1 ms)\n";
+    let run = |sign: &str| format!("{good}[ RUN      ] Cart.DISABLED_X\n[{sign}] Cart.DISABLED_X (1 ms)\n");
+    for (said, code, want, collected) in [
+        (good.to_owned(), Some(0), Status::Skipped, 1),
+        (good.to_owned(), None, Status::Skipped, 1),
+        (run("       OK "), Some(0), Status::Passed, 2),
+        (run("  FAILED  "), Some(1), Status::Failed, 2),
+    ] {
+        let end = code.map(done).unwrap_or_default();
+        let live = followed(&format!("{}{said}{end}", begun(&["Cart.Adds", "Cart.DISABLED_X"])));
+        let off = of(&live, "Cart.DISABLED_X");
+        assert_eq!((off.status, off.started), (Some(want), want != Status::Skipped), "{said} {code:?}");
+        assert_eq!((live.collected, live.faults), (Some(collected), 0), "{said} {code:?}");
+    }
 }
