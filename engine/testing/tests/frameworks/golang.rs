@@ -41,6 +41,24 @@ fn tests(imports: &[&str], functions: &str) -> String {
     format!("package tally\n\nimport (\n{imports}\t\"testing\"\n)\n\n{functions}\n")
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn go_tests_that_testmain_runs_twice() {
+    let Some(prefix) = with_go() else { return };
+    let text = |test: &str| {
+        format!(
+            "var runs int\nfunc TestMain(m *testing.M) {{\n\tif code := m.Run(); code != 0 {{\n\t\tos.Exit(code)\n\t}}\n\truns++\n\tos.Exit(m.Run())\n}}\nfunc TestA(t *testing.T) {{ t.Run(\"s\", func(t *testing.T) {{ {test} }}) }}"
+        )
+    };
+    for (test, verdict, counts) in [
+        ("", Verdict::Passed, [2, 0, 0, 0, 0]),
+        ("if runs > 0 { t.Fatal() }", Verdict::Failed, [0, 2, 0, 0, 0]),
+    ] {
+        let ran = plain(&prefix, &[("a_test.go", &tests(&["os"], &text(test)))]).await;
+        ran.assert(verdict, true, true);
+        assert_eq!(ran.counts(), counts, "{test}: {}", ran.told());
+    }
+}
+
 /// Tests that `TestMain` leaves out by a flag are skipped, and told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn go_tests_that_testmain_leaves_out_by_a_flag() {

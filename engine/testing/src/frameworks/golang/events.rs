@@ -290,7 +290,12 @@ impl State {
                 out.push(Event::Collected(self.listed, 0));
                 if status == Status::Failed {
                     self.code = self.code.max(1);
-                    let said = std::mem::take(&mut package.said);
+                    let mut said = std::mem::take(&mut package.said);
+                    // How a killed program ended is among the output of the test that ran.
+                    if package.is_killed() {
+                        let of_tests: BTreeSet<&String> = package.output.values().collect();
+                        said.extend(of_tests.into_iter().map(String::as_str));
+                    }
                     if said.contains(" failed]") {
                         self.breaks(&name, out);
                     } else if !package.bad {
@@ -322,9 +327,12 @@ impl State {
         match mark.kind {
             "program" => out.push(Event::Named(mark.program.to_owned(), clip(name, MAX_NAME_BYTES))),
             "test" => {
-                self.listed += 1;
-                if package.listed.len() < MAX_CASES {
-                    package.listed.insert(mark.rest.to_owned());
+                // A `TestMain` that calls `m.Run` twice lists its tests twice, too.
+                if !package.listed.contains(mark.rest) {
+                    self.listed += 1;
+                    if package.listed.len() < MAX_CASES {
+                        package.listed.insert(mark.rest.to_owned());
+                    }
                 }
             }
             "version" => {

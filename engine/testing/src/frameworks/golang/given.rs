@@ -5,8 +5,22 @@ use crate::frameworks::python::words::makefile;
 use crate::project::Project;
 
 /// Options that are used, and if they have a value.
-const OPTIONS: [(&str, bool); 6] =
-    [("race", false), ("msan", false), ("asan", false), ("short", false), ("tags", true), ("cpu", true)];
+const OPTIONS: [(&str, bool); 14] = [
+    ("race", false),
+    ("msan", false),
+    ("asan", false),
+    ("short", false),
+    ("tags", true),
+    ("cpu", true),
+    ("vet", true),
+    ("timeout", true),
+    ("run", true),
+    ("skip", true),
+    ("parallel", true),
+    ("shuffle", true),
+    ("ldflags", true),
+    ("gcflags", true),
+];
 
 /// Options that every `go test` of the target has, in order.
 pub(super) fn options(project: &dyn Project) -> Vec<String> {
@@ -71,6 +85,11 @@ mod tests {
             ),
             ("F = -race\ntest:\n\tCGO_ENABLED=1 go test $(F) ./...\n", &["-race"]),
             ("test:\n\tgo test -race .\n\tgo test ./m\n", &[]),
+            (
+                "test:\n\tgo test -vet=off -timeout 30s -run Unit -skip=Slow -ldflags '-X a.b=c d' ./...\n",
+                &["-vet=off", "-timeout=30s", "-run=Unit", "-skip=Slow", "-ldflags=-X a.b=c d"],
+            ),
+            ("test:\n\tgo test -v ./...\n\tgo test -run=NONE -bench=. ./...\n", &[]),
             ("test:\n\tgo test -race=false ./...\n", &["-race=false"]),
             ("test:\n\tgo test -tags $$T ./...\n", &[]),
             ("test:\n\techo go; cargo test -race\n", &[]),

@@ -1,6 +1,7 @@
 //! Why a test of Go failed, and where, from what it printed. Pure.
 
 use crate::case::MAX_MESSAGE_BYTES;
+use crate::frameworks::runner;
 use crate::text::clip;
 
 /// `a_test.go:3:28: undefined: x`, `a_test.go:6: got 3`
@@ -37,6 +38,14 @@ pub(super) fn ending(said: &str, whole: &str) -> String {
     let last = said.lines().rfind(own).or_else(|| whole.lines().rfind(own)).map(str::trim);
     let is_code = |line: &&str| line.starts_with("exit status ") || line.starts_with("signal: ");
     let code = whole.lines().rfind(is_code).map(str::trim);
+    let signal =
+        code.and_then(|code| code.strip_prefix("exit status ")?.parse().ok()).filter(|code| *code > 128);
+    if let Some(signal) = signal.map(runner::ending) {
+        return match last {
+            Some(last) => format!("{signal}: {last}"),
+            None => format!("{signal}, and nothing says why"),
+        };
+    }
     if code == Some("exit status 0") {
         let last = last.map(|last| format!("; it printed last: {last}")).unwrap_or_default();
         return format!(

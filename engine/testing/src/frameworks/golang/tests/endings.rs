@@ -253,6 +253,12 @@ fn killed_go_program_has_no_failed_test() {
         let all = [begun(&["TestB"]), of("run", "TestB"), said(test, text), line("fail", "")];
         let live = followed(&all.concat(), "");
         assert_eq!(statuses(&live)[&*format!("{PACKAGE}::TestB")], None, "{text}");
+        let program = &live.seen()[live.position(PACKAGE).unwrap()];
+        let want = match text {
+            "signal: killed\n" => "the test program ended with signal: killed, and nothing says why",
+            _ => "SIGKILL ended the test program, and nothing says why",
+        };
+        assert_eq!(program.message.as_deref(), Some(want), "{test} {text}");
     }
 }
 
@@ -272,7 +278,8 @@ fn go_tests_that_run_twice_end_twice() {
             };
             let runs: String = results.iter().map(run).collect();
             let last = if results.contains(&"fail") { "fail" } else { "pass" };
-            let live = followed(&[by(version, &["TestA"]), runs, line(last, "")].concat(), "");
+            // It lists its tests as often.
+            let live = followed(&[by(version, &["TestA", "TestA"]), runs, line(last, "")].concat(), "");
             let seen = &live.seen()[live.position(&format!("{PACKAGE}::TestA")).unwrap()];
             assert_eq!((seen.open, seen.status), (open, want), "{version} {results:?}");
             assert_eq!((live.faults, live.collected), (0, Some(2)), "{version} {results:?}");
