@@ -223,7 +223,7 @@ pub fn listing(framework: &dyn Framework, selection: &Selection, project: &dyn P
             command.reports = vec![std::path::Path::new(REPORTS).join(LISTED)];
         }
         "jest" => {
-            command.argv.push("--listTests".into());
+            command.argv.extend(["--listTests", "--forceExit"].map(OsString::from));
         }
         name => {
             command.env.push(("HOTCELL_LIST".into(), "1".into()));

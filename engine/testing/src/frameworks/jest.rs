@@ -73,9 +73,6 @@ impl Framework for Jest {
             "--passWithNoTests",
             "--testFailureExitCode=1",
             "--watchman=false",
-            // A server that tests leave open would keep jest running until the time limit; everything is
-            // reported by then.
-            "--forceExit",
         ];
         argv.extend(own.map(OsString::from));
         // A single process: the test that is open when it ends is the one that was running, and a file that

@@ -192,6 +192,28 @@ async fn jest_limit_leaves_observed_results() {
     }
 }
 
+/// A server or timer that jest tests leave open ends soon, and an error that it throws before counts as by hand.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_jest_tests_leave_open_ends_soon() {
+    let Some(modules) = with_jest() else { return };
+    let throws = "setTimeout(() => { throw new Error('late'); }, 200);";
+    for (does, settings, verdict) in [
+        ("require('http').createServer().listen(0);", "{}", Verdict::Passed),
+        ("setInterval(() => {}, 10);", "{}", Verdict::Passed),
+        (throws, "{}", Verdict::Unusable),
+        (throws, "{\"forceExit\":true}", Verdict::Passed),
+    ] {
+        let test = format!("test('a', () => {{ {does} }});\n");
+        let package = format!("{{\"scripts\":{{\"test\":\"jest\"}},\"jest\":{settings}}}");
+        let ran = jest(modules, &[("package.json", &package), ("a.test.js", &test)]).await;
+        assert_eq!(ran.report.verdict, verdict, "{does} {settings}: {}", ran.told());
+        if verdict == Verdict::Unusable {
+            let reason = ran.report.reason.as_deref().unwrap_or_default();
+            assert!(reason.contains("Error: late"), "{}", ran.told());
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tests_that_end_the_runner() {
     let Some(modules) = with_jest() else { return };

@@ -4,6 +4,22 @@ const WORDS = { passed: 'passed', failed: 'failed', pending: 'skipped', skipped:
 
 const state = { complete: false, excluded: 0, files: 0, thresholds: [] };
 
+/** Time for which what tests leave open may go on once jest has written its report, in milliseconds. */
+const OPEN_MS = 1000;
+
+/**
+ * Ends jest some time after its report is there: a server that tests leave open would keep it running until the time limit.
+ * An error that is thrown until then, as by a timer, ends it with a code of its own, as without hotcell.
+ */
+function endSoon(report, exit = process.exit) {
+  let since;
+  const timer = setInterval(() => {
+    since ??= fs.existsSync(report) ? Date.now() : undefined;
+    if (since !== undefined && Date.now() - since >= OPEN_MS) Reflect.apply(exit, process, []);
+  }, 100);
+  timer.unref();
+}
+
 /** A title as jest's own report has it: one may be anything, and older ones of jest keep it. */
 function title(one) {
   if (typeof one === 'string') return one;
@@ -133,6 +149,7 @@ class Reporter {
       }
       process.exit(1);
     }
+    endSoon(this.outputFile);
   }
 }
 

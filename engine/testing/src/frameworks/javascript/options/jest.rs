@@ -135,7 +135,6 @@ pub(super) const JEST: Options = Options {
         "--no-ci",
         "--watchman",
         "--no-watchman",
-        "--forceExit",
         "--testLocationInResults",
         "--passWithNoTests",
         "--testFailureExitCode",
