@@ -48,7 +48,9 @@ const reporter = {
       group(place.at_file ?? 'jasmine', place.at_file, [one]);
     }
     if (excluded > 0) emit('collected', { count: ended, left_out: excluded });
-    const focused = incompleteReason && !bad ? incompleteReason : undefined;
+    // By hand jasmine ends with another code than 0 then, unless it was to run some only.
+    const focused = incompleteReason && ended > 0 && filter === '' ? incompleteReason : undefined;
+    if (focused) group('jasmine', undefined, [{ message: `incomplete: ${focused}, and jasmine does not pass then` }]);
     const well = filter !== '' || script.after(!bad);
     cases.end();
     leave(bad || !well ? 1 : 0, focused);

@@ -37,6 +37,10 @@ function keepSnapshots(vitest) {
 /** Settings of a run. */
 let settings;
 
+/** Note about a setting that would have a run pass although something failed beside its tests. */
+const IGNORED = 'errors outside of the tests are failures here, although the settings ignore them (dangerouslyIgnoreUnhandledErrors)';
+let ignored;
+
 const reporter = {
   onInit: (vitest) => {
     settings = vitest?.config;
@@ -74,6 +78,7 @@ const reporter = {
       if (errors.length > 0) broken(file, errors, file);
     }
     if (unhandled.length > 0) broken('vitest', unhandled);
+    if (unhandled.length > 0 && settings?.dangerouslyIgnoreUnhandledErrors) ignored = IGNORED;
   },
 };
 
@@ -144,7 +149,7 @@ process.stderr.write = function (data, ...rest) {
     emit('group', { id: 'coverage threshold', status: 'errored', ms: 0, message: clip(thresholds.join('\n'), 1000) });
   }
   const well = filter !== '' || script.after(!bad && !process.exitCode);
-  leave(bad || process.exitCode || !well ? 1 : 0);
+  leave(bad || process.exitCode || !well ? 1 : 0, ignored);
 })().catch((error) => {
   process.stderr.write(`${told(error)}\n`);
   process.reallyExit(3);
