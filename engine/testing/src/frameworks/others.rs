@@ -1,7 +1,7 @@
 //! Tests of programs that hotcell does not follow, and files that cannot be read: what a project without a known framework
 //! may have instead. Pure.
 
-use crate::frameworks::javascript::Package;
+use crate::frameworks::javascript::{Package, members};
 use crate::project::{Project, first_with};
 
 /// Maximum number of files that are looked at.
@@ -105,16 +105,22 @@ const NO_TEST: &str = "no test specified";
 /// status.
 #[must_use]
 pub fn own_command(project: &dyn Project) -> Option<String> {
+    let members = members::told(&Package::read(project).tested);
     let (what, command) = if has_script(project) {
         ("the script test of package.json", "npm test")
+    } else if let Some(members) = members {
+        return Some(format!(
+            "{members}; `hotcell run --workspace DIR -- npm test --workspaces` runs them, by their exit status"
+        ));
     } else if has_target(project) {
         ("the target test of the Makefile", "make test")
     } else {
         let (file, command) = script(project).or_else(|| doctest(project))?;
         return Some(of_file(&file, &command));
     };
+    let members = members.map(|members| format!("; {members}")).unwrap_or_default();
     Some(format!(
-        "{what} starts none of the frameworks; `hotcell run --workspace DIR -- {command}` runs it, by its exit status"
+        "{what} starts none of the frameworks{members}; `hotcell run --workspace DIR -- {command}` runs it, by its exit status"
     ))
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::Package;
+use super::members;
 use super::options;
 use super::script::{Plan, Start, Step};
 use super::shell::{Joiner, Word};
@@ -113,8 +114,9 @@ pub fn followed(package: &Package, framework: &str, selection: &Selection) -> Fo
         if is_harmless(&plan.steps) {
             return beside(package, framework, selection);
         }
+        let members = members::told(&package.tested).map(|told| format!("; {told}")).unwrap_or_default();
         let why = format!(
-            "the script test of package.json (`{script}`) does not start {framework} as far as hotcell follows it"
+            "the script test of package.json (`{script}`) does not start {framework} as far as hotcell follows it{members}"
         );
         let hint = format!(
             "name the framework to have what {framework} runs by itself, or run `npm test` as a command"

@@ -7,12 +7,15 @@ use serde_json::Value;
 use super::script::{self, Scripts};
 use super::{MAX_MEMBERS, manifest};
 use crate::project::Project;
+use crate::text::clip;
 
 /// Files that make a folder a workspace, besides `workspaces` in its `package.json`.
 const OTHERS: [&str; 2] = ["pnpm-workspace.yaml", "lerna.json"];
 /// Maximum number of patterns, and length of each in bytes.
 const MAX_PATTERNS: usize = 100;
 const MAX_PATTERN_BYTES: usize = 200;
+/// Maximum number of members that a message names.
+const MAX_TOLD: usize = 4;
 
 /// A member whose script `test` starts a test runner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +52,19 @@ pub(super) fn tested(top: &Value, project: &dyn Project) -> Vec<Member> {
         (!runners.is_empty()).then(|| Member { folder: folder.to_owned(), runners })
     })
     .collect()
+}
+
+/// Names the members that have tests of their own, and what these run by; `None` without any.
+#[must_use]
+pub fn told(members: &[Member]) -> Option<String> {
+    let named = members.iter().take(MAX_TOLD).map(|one| {
+        let runners: Vec<&str> = one.runners.iter().copied().collect();
+        format!("{} by {}", clip(&one.folder, 200), runners.join(" and "))
+    });
+    let named: Vec<String> = named.collect();
+    let more = if members.len() > MAX_TOLD { ", …" } else { "" };
+    (!named.is_empty())
+        .then(|| format!("members of the workspace have tests of their own: {}{more}", named.join(", ")))
 }
 
 /// Patterns of members, as npm, yarn, pnpm and lerna have them.
@@ -144,6 +160,26 @@ mod tests {
         ] {
             let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
             assert_eq!(is_member(folder, &patterns), want, "{patterns:?} {folder}");
+        }
+    }
+
+    #[test]
+    fn members_with_tests_are_named() {
+        let member = |folder: &str, runners: &[&'static str]| Member {
+            folder: folder.to_owned(),
+            runners: runners.iter().copied().collect(),
+        };
+        let head = "members of the workspace have tests of their own: ";
+        for (members, want) in [
+            (vec![], None),
+            (vec![member("a", &["jest"])], Some("a by jest")),
+            (
+                vec![member("a", &["jest"]), member("b", &["mocha", "uvu"])],
+                Some("a by jest, b by mocha and uvu"),
+            ),
+            (vec![member("a", &["jest"]); 5], Some("a by jest, a by jest, a by jest, a by jest, …")),
+        ] {
+            assert_eq!(told(&members), want.map(|want| format!("{head}{want}")));
         }
     }
 
