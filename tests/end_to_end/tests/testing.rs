@@ -124,7 +124,25 @@ fn test_verdicts_set_exit_status() {
             ("bad", "def test_a():\n    assert 0\n", 1, "failed: 1 failed"),
             ("none", "import pytest\n", 2, "no tests"),
             ("syntax", "import pytest\ndef test_a(:\n    pass\n", 1, "1 with errors"),
-            ("crash", "import os\n\ndef test_a():\n    os.kill(os.getpid(), 11)\n", 2, "SIGSEGV"),
+            (
+                "crash",
+                "import os\n\ndef test_a():\n    os.kill(os.getpid(), 11)\n",
+                2,
+                "SIGSEGV ended the test runner while test_it.py::test_a ran",
+            ),
+            ("leaves", "import os\n\nos._exit(0)\n", 2, "ended with exit code 0 while test_it.py was loaded"),
+            (
+                "leaves-early",
+                "import sys\n\nsys.exit(0)\n",
+                2,
+                "pytest was ended early: SystemExit: 0 at test_it.py:3",
+            ),
+            (
+                "absent",
+                "import pytest\n\npytest.importorskip('no_such_module')\n",
+                2,
+                "no test passed: all were skipped, or failed as expected; the first: could not import 'no_such_module'",
+            ),
             ("exit", "import os\n\ndef test_a():\n    os._exit(0)\n", 2, "the report is missing"),
             (
                 "quit",

@@ -150,6 +150,10 @@ impl Framework for Django {
         id.match_indices('.').map(|(at, _)| &id[..at]).take(32).chain([id]).collect()
     }
 
+    fn of_tests<'a>(&self, stderr: &'a str) -> &'a str {
+        python::up_to_crash(stderr)
+    }
+
     fn install(&self, what: &str, interpreter: &str) -> Option<String> {
         ["django", "coverage"].contains(&what).then(|| python::install(what, interpreter))
     }

@@ -256,6 +256,10 @@ impl Framework for Pytest {
         plugins::missing(stderr)
     }
 
+    fn of_tests<'a>(&self, stderr: &'a str) -> &'a str {
+        python::up_to_crash(stderr)
+    }
+
     fn install(&self, what: &str, interpreter: &str) -> Option<String> {
         let what = ["pytest", "pytest-xdist", "pytest-cov"].into_iter().find(|part| *part == what)?;
         Some(python::install(what, interpreter))

@@ -3,6 +3,7 @@
 
 pub mod words;
 
+use hotcell_sandbox::policy::PROJECT;
 use words::Runner;
 
 use crate::framework::{Evidence, Strength};
@@ -20,6 +21,21 @@ pub(crate) fn weighed(project: &dyn Project, runner: Runner, other: Option<Evide
         Some(_) => other.map(|other| Evidence { strength: other.strength.min(Strength::Used), ..other }),
         None => other,
     }
+}
+
+/// Standard error up to the innermost line of the project where Python says what ran when it crashed or took too long
+/// (`faulthandler`): the lines behind that are those of the interpreter, the framework and hotcell.
+#[must_use]
+pub fn up_to_crash(stderr: &str) -> &str {
+    const HEADS: [&str; 2] = ["Fatal Python error: ", "Timeout ("];
+    let heads = HEADS
+        .iter()
+        .filter_map(|head| stderr.rfind(head).filter(|at| *at == 0 || stderr[..*at].ends_with('\n')));
+    let Some(head) = heads.max() else { return stderr };
+    let place = format!("  File \"{PROJECT}/");
+    let own = stderr[head..].find(&place).map(|at| head + at);
+    let end = own.map(|at| stderr[at..].find('\n').map_or(stderr.len(), |end| at + end));
+    end.map_or(stderr, |end| &stderr[..end])
 }
 
 /// Description of a native extension of the project that has no built file.
@@ -175,4 +191,30 @@ pub fn has_section(project: &dyn Project, file: &str, head: &str) -> bool {
 #[must_use]
 pub fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crash_of_python_ends_with_the_projects_line() {
+        let outside = "  File \"/usr/lib/python3.11/ctypes/__init__.py\", line 519 in string_at\n";
+        let own = |line: u32| format!("  File \"{PROJECT}/test_a.py\", line {line} in test_x");
+        let rest = "\n  File \"/venv/_pytest/python.py\", line 166 in pytest_pyfunc_call\n  File \"<frozen runpy>\", line 88\n";
+        let thread = "Current thread 0x7f (most recent call first):\n";
+        for head in ["Fatal Python error: Segmentation fault\n\n", "Timeout (0:00:01)!\n"] {
+            for before in ["", "said\n", "Fatal Python error: told by a test\n"] {
+                let text = format!("{before}{head}{thread}{outside}{}{rest}{}{rest}", own(4), own(9));
+                let want = format!("{before}{head}{thread}{outside}{}", own(4));
+                assert_eq!(up_to_crash(&text), want, "{text}");
+            }
+            // None of its lines is the project's.
+            let text = format!("{head}{thread}{outside}");
+            assert_eq!(up_to_crash(&text), text);
+        }
+        for text in ["", "said\n", "a Timeout (0:00:01)!\n", &format!("{}\nFatal Python error: x", own(1))] {
+            assert_eq!(up_to_crash(text), text);
+        }
+    }
 }

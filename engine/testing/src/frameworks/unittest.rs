@@ -135,6 +135,15 @@ impl Framework for Unittest {
         id.match_indices('.').map(|(at, _)| &id[..at]).take(32).chain([id]).collect()
     }
 
+    /// A letter for each test.
+    fn is_own_line(&self, line: &str) -> bool {
+        line.bytes().all(|byte| b".FEsxu".contains(&byte))
+    }
+
+    fn of_tests<'a>(&self, stderr: &'a str) -> &'a str {
+        python::up_to_crash(stderr)
+    }
+
     fn install(&self, what: &str, interpreter: &str) -> Option<String> {
         (what == "coverage").then(|| python::install("coverage", interpreter))
     }

@@ -17,6 +17,7 @@ use crate::live::{LiveLog, Seen};
 use crate::report::Totals;
 use crate::text::clip;
 
+mod endings;
 mod repeated;
 
 /// Reason of a run without tests.
@@ -147,7 +148,9 @@ pub fn judge(
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::NoTests) => {
-                    note = Some(nothing());
+                    // A file that is skipped as a whole has no test for its framework.
+                    let skipped = !cases.is_empty() && bad == 0;
+                    note = Some(if skipped { none_passed(&cases) } else { nothing() });
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::CollectionFailed) if bad == 0 => {
@@ -155,14 +158,14 @@ pub fn judge(
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::AllPassed) if usable && cases.is_empty() => {
-                    note = Some(nothing());
+                    // Where the framework says why it stopped early, nothing is known of the tests.
+                    let stopped = live.collected.is_none()
+                        && live.finished.as_ref().is_some_and(|(_, stopped)| stopped.is_some());
+                    note = (!stopped).then(nothing);
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::AllPassed) if usable && bad == 0 && totals.passed == 0 => {
-                    let first =
-                        cases.iter().find_map(|case| case.message.as_deref()).map(|text| clip(text, 200));
-                    let first = first.map(|text| format!("; the first: {text}")).unwrap_or_default();
-                    note = Some(format!("no test passed: all were skipped, or failed as expected{first}"));
+                    note = Some(none_passed(&cases));
                     // Tests of other parts may pass.
                     if asked.part { Verdict::Passed } else { Verdict::Unusable }
                 }
@@ -178,8 +181,7 @@ pub fn judge(
             }
         }
         Cause::Signaled => {
-            let signal = outcome.signal.as_deref().unwrap_or("a signal");
-            note = Some(format!("{signal} ended the test runner"));
+            note = Some(endings::killed(live, outcome));
             Verdict::Unusable
         }
         cause if cause.is_limit() => Verdict::Limit,
@@ -190,6 +192,11 @@ pub fn judge(
     };
     if !matches!(outcome.cause, Cause::Exited | Cause::Signaled) {
         note.clone_from(&outcome.reason);
+    }
+    // Others count their tests program by program, or at the end.
+    let counts_first = framework.ecosystem() == Ecosystem::Python;
+    if outcome.cause == Cause::WallLimit && counts_first && endings::is_past_its_tests(live) {
+        note = Some(note.map_or_else(String::new, |note| note + "; ") + endings::LEFT_RUNNING);
     }
     // A conftest.py or settings that prevent the start are missing from every report.
     // pytest writes a report even if it refuses its arguments.
@@ -208,10 +215,12 @@ pub fn judge(
         let died = matches!(verdict, Verdict::Failed | Verdict::Unusable) && cases.iter().any(died);
         // An error between two tests ends the runner, and no test tells of it.
         let broke_off = missing && verdict == Verdict::Unusable && live.finished.is_none();
-        (died || broke_off).then(|| last_words(framework, outcome)).flatten()
+        // Something beside the tests failed, such as what sets up or tears down all of them.
+        let beside = verdict == Verdict::Unusable && exit == Some(ExitMeaning::SomeFailed) && bad == 0;
+        (died || broke_off || beside).then(|| last_words(framework, outcome)).flatten()
     };
     let ended = match outcome.cause {
-        Cause::Exited if missing && verdict == Verdict::Unusable => ended_within(live, outcome),
+        Cause::Exited if missing && verdict == Verdict::Unusable => endings::ended_within(live, outcome),
         _ => None,
     };
     let stopped = live.finished.as_ref().and_then(|(_, stopped)| stopped.clone());
@@ -237,6 +246,13 @@ pub fn judge(
         cases,
         not_started: shortfall(live, rows),
     }
+}
+
+/// Reason of a run in which all tests were skipped, with why the first one was.
+fn none_passed(cases: &[Case]) -> String {
+    let first = cases.iter().find_map(|case| case.message.as_deref()).map(|text| clip(text, 200));
+    let first = first.map(|text| format!("; the first: {text}")).unwrap_or_default();
+    format!("no test passed: all were skipped, or failed as expected{first}")
 }
 
 /// A missing build, when so many tests were skipped that it may be the reason.
@@ -273,18 +289,6 @@ fn cut(cases: &[Case]) -> Vec<String> {
     told.take(MAX_REASONS).collect()
 }
 
-/// End of the framework's own process while a test ran, which no report is of.
-fn ended_within(live: &LiveLog, outcome: &Outcome) -> Option<String> {
-    let code = outcome.exit_code.filter(|_| live.finished.is_none())?;
-    let mut open = live.seen().iter().filter(|seen| seen.open > 0);
-    let (first, more) = (open.next()?, open.count());
-    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-    let id = clip(&first.id, 200);
-    Some(format!(
-        "the tests' process ended with exit code {code} while {id}{more} ran: the test, or what it calls, ends the process"
-    ))
-}
-
 /// The framework's explanation of its standard error.
 fn explained(framework: &dyn Framework, outcome: &Outcome) -> Option<String> {
     framework.explain(outcome.stderr.text.as_deref()?)
@@ -303,7 +307,10 @@ fn last_words(framework: &dyn Framework, outcome: &Outcome) -> Option<String> {
 
 /// True for a line that node prints around the error that ends it: a stack frame, a mark, its version.
 fn is_behind_error(line: &str) -> bool {
-    line.starts_with("at ") || line.starts_with("Node.js v") || line.bytes().all(|b| b == b'^')
+    line.starts_with("at ")
+        || line.starts_with('❯')
+        || line.starts_with("Node.js v")
+        || line.bytes().all(|b| b == b'^')
 }
 
 /// Evidence against a run.

@@ -316,6 +316,44 @@ async fn reports_without_a_call_are_failures() {
     }
 }
 
+/// The end of pytest by code of the project says where, whatever exit code it has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn end_of_pytest_before_its_tests_is_told() {
+    let Some(venv) = with_pytest() else { return };
+    let early = "pytest was ended before its tests by the project itself: ";
+    let code = "the tests' process ended with exit code 0";
+    for (file, text, want) in [
+        ("conftest.py", "import sys\nsys.exit(0)\n", format!("{early}SystemExit: 0 at conftest.py:2")),
+        (
+            "conftest.py",
+            "import pytest\ndef pytest_configure(config): pytest.exit('no database', returncode=0)\n",
+            format!("{early}Exit: no database"),
+        ),
+        ("conftest.py", "def pytest_cmdline_main(config): return 0\n", format!("{early}pytest_cmdline_main in conftest.py:1")),
+        ("test_0.py", "import sys\nsys.exit(0)\n", "pytest was ended early: SystemExit: 0 at test_0.py:2".to_owned()),
+        (
+            "test_0.py",
+            "import os\nos._exit(0)\n",
+            format!("{code} while test_0.py was loaded: this file, or what it loads, ends the process"),
+        ),
+        (
+            "conftest.py",
+            "import os\nos._exit(0)\n",
+            format!("{code} before a test began: settings, or code that is loaded before the tests, ends the process"),
+        ),
+        (
+            "test_0.py",
+            "import os\nos.kill(os.getpid(), 15)\n",
+            "SIGTERM ended the test runner while test_0.py was loaded: this file, or what it loads, sent the signal".to_owned(),
+        ),
+        ("pytest.ini", "[pytest]\naddopts = --co\n", "the project's own settings have pytest collect the tests only".to_owned()),
+    ] {
+        let ran = pytest(venv, &[(file, text), ("test_a.py", GOOD)]).await;
+        assert_eq!(ran.report.verdict, Verdict::Unusable, "{text}: {}", ran.told());
+        assert!(ran.report.reason.as_deref().is_some_and(|reason| reason.contains(&want)), "{text}: {}", ran.told());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn run_without_passed_test_is_unusable() {
     let Some(venv) = with_pytest() else { return };

@@ -183,6 +183,8 @@ def _plugin(pytest, emit, clip, top, part, cover):
             self.open = {}
             self.stopped = None
             self.ended_by = None  # what ended the whole run before its time
+            self.whole = False  # pytest came to its own end
+            self.loading = None  # the file that was loaded when something ended the run
             self.raised = {}  # what a test or a file raised, before other plugins had a word in it
             self.called = set()  # tests that were called, not only set up
             self.uncalled = set()  # tests that ended without that, as by `--setup-only` in a project's settings
@@ -294,6 +296,7 @@ def _plugin(pytest, emit, clip, top, part, cover):
 
         @pytest.hookimpl(hookwrapper=True)
         def pytest_load_initial_conftests(self, early_config, args):
+            config_of.append(early_config)
             # `--cov` of hotcell would measure more than the project's own `--cov=PACKAGE`, whose threshold is of that alone.
             known = early_config.known_args_namespace
             sources = getattr(known, "cov_source", None) or []
@@ -377,8 +380,16 @@ def _plugin(pytest, emit, clip, top, part, cover):
 
         @pytest.hookimpl(hookwrapper=True, trylast=True)
         def pytest_make_collect_report(self, collector):
+            is_file = isinstance(collector, pytest.File)
+            if is_file:
+                # What it loads may end the process.
+                emit("at", id=clip(collector.nodeid, 8000), file=clip(collector.nodeid, 8000))
             outcome = yield
-            if outcome.excinfo is None and outcome.get_result().failed:
+            if is_file:
+                emit("at")
+            if outcome.excinfo is not None:
+                self.loading = self.loading or collector.nodeid
+            elif outcome.get_result().failed:
                 self.raised[collector.nodeid] = crash_of(outcome.get_result())
 
         @pytest.hookimpl(tryfirst=True)
@@ -471,9 +482,23 @@ def _plugin(pytest, emit, clip, top, part, cover):
                 self.ended_by = clip(excinfo.exconly().replace("_pytest.outcomes.", ""), 1000)
 
         @pytest.hookimpl(tryfirst=True)
+        def pytest_internalerror(self, excinfo):
+            # `sys.exit()` beside the tests, as in a file when it is loaded.
+            if excinfo.typename == "SystemExit":
+                places = [(inside(str(entry.path), top), entry.lineno + 1) for entry in excinfo.traceback]
+                places = ["%s:%d" % place for place in places if place[0]]
+                at = " at " + places[-1] if places else ""
+                self.ended_by = clip("SystemExit: %s%s" % (excinfo.value.code, at), 1000)
+
+        @pytest.hookimpl(tryfirst=True)
         def pytest_sessionfinish(self, session, exitstatus):
+            self.whole = True
             for key in list(self.open):
                 self.close(key)
+            if self.ended_by and self.loading:
+                file = clip(self.loading.split("::")[0], 4000)
+                message = "pytest ended while it was loaded: " + self.ended_by
+                emit("group", id=clip(self.loading, 8000), status="errored", ms=0.0, message=message, file=file)
             for key in self.uncalled:
                 message = "it was set up, and no call of it is known to have passed"
                 if self.ended_by:
@@ -484,8 +509,30 @@ def _plugin(pytest, emit, clip, top, part, cover):
             if isinstance(total, (int, float)) and total < threshold[2]:
                 message = "coverage is %.2f %%, and the project requires %g %%" % (total, threshold[2])
                 emit("group", id="coverage threshold", status="errored", ms=0.0, message=message)
-            stopped = self.ended_by or getattr(session, "shouldfail", False) or getattr(session, "shouldstop", False)
+            stopped = getattr(session, "shouldfail", False) or getattr(session, "shouldstop", False)
+            if self.ended_by:
+                stopped = "pytest was ended early: " + self.ended_by
+            elif getattr(session.config.option, "collectonly", False):
+                stopped = "the project's own settings have pytest collect the tests only (--collect-only)"
             self.stopped = clip(stopped, 1000) if stopped else None
+
+        def before_its_tests(self, ending):
+            """What ended pytest before its tests, as a note: the project's own `pytest.exit()`, `sys.exit()`, or hook; None where
+            pytest itself says why."""
+            head = "pytest was ended before its tests by the project itself: "
+            try:
+                import traceback
+
+                if self.ended_by is not None:
+                    return head + self.ended_by
+                frames = traceback.extract_tb(ending.__traceback__)
+                places = ["%s:%d" % (inside(frame.filename, top), frame.lineno) for frame in frames if inside(frame.filename, top)]
+                if places:
+                    return clip("%sSystemExit: %s at %s" % (head, ending.code, places[-1]), 1000)
+                place = of_project(config_of[0].hook.pytest_cmdline_main.get_hookimpls()) if config_of else None
+                return head + place if place and ending.code in (0, None) else None
+            except Exception:
+                return None  # what it looks at may be the project's own
 
     return Plugin()
 
@@ -666,6 +713,8 @@ def _main():
         if code == 5 and _WORDS.get("steps"):
             code = ending.code = 0
         stopped = [plugin.stopped] if plugin.stopped else []
+        if not plugin.whole:
+            stopped = [early for early in (plugin.before_its_tests(ending),) if early]
         _emit("finish", exit=code, stopped="; ".join(lost + stopped + plugin.notes()) or None)
         raise
 

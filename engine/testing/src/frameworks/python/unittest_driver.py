@@ -313,6 +313,25 @@ def _listen_to_threads():
     return ended
 
 
+def _announce_files(unittest, emit, clip):
+    """Has the loader say which file it loads: what that loads may end the process."""
+    theirs = getattr(unittest.TestLoader, "_get_module_from_name", None)
+    if theirs is None:
+        return
+
+    def _get_module_from_name(self, name):
+        top = getattr(self, "_top_level_dir", None) or os.getcwd()
+        path = _inside(os.path.join(top, *name.split(".")) + ".py", _TOP)
+        if path is not None:
+            emit("at", id=clip(path, 8000), file=clip(path, 8000))
+        try:
+            return theirs(self, name)
+        finally:
+            emit("at")
+
+    unittest.TestLoader._get_module_from_name = _get_module_from_name
+
+
 def _become_manager(script):
     """The command line of `manage.py test`, whose folder comes first on the path."""
     if not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
@@ -400,6 +419,7 @@ def _main():
             sys.exit(_MISSING)
         _emit("session", tool="django", version=package.get_version(), **_runtime())
     result_class = _result_class(unittest, _emit, _clip, _cwd)
+    _announce_files(unittest, _emit, _clip)
     modules, ended = set(), _listen_to_threads()
 
     class Runner(unittest.TextTestRunner):
