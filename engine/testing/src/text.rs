@@ -73,6 +73,24 @@ pub fn paired(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(whole)
 }
 
+/// A line without the colours of a terminal, as programs print them: `ESC [ 0;32 m`.
+#[must_use]
+pub fn uncoloured(line: &str) -> Cow<'_, str> {
+    if !line.contains('\x1b') {
+        return Cow::Borrowed(line);
+    }
+    let mut parts = line.split("\x1b[");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+        match rest.strip_prefix('m') {
+            Some(rest) => out.push_str(rest),
+            None => out.extend(["\x1b[", part]),
+        }
+    }
+    Cow::Owned(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +113,23 @@ mod tests {
         }
         for broken in [r#""\ud8"#, r#""\u"#, "\\", r#""\ud8zz""#] {
             assert_eq!(*paired(broken.as_bytes()), *broken.as_bytes());
+        }
+    }
+
+    #[test]
+    fn colours_are_taken_out() {
+        for (line, want) in [
+            ("\x1b[0;32m[ RUN ]\x1b[m a", "[ RUN ] a"),
+            ("\x1b[90m \x1b[2m❯\x1b[22m x\x1b[39m", " ❯ x"),
+            ("plain", "plain"),
+            ("", ""),
+            ("a\x1b[2Kb", "a\x1b[2Kb"),
+            ("\x1b", "\x1b"),
+            ("\x1b[", "\x1b["),
+            ("\x1b[3", "\x1b[3"),
+            ("a\x1b[31", "a\x1b[31"),
+        ] {
+            assert_eq!(uncoloured(line), want, "{line:?}");
         }
     }
 

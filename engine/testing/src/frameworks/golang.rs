@@ -9,12 +9,13 @@ use crate::case::{Entry, FinalReport, ReportError, Status};
 use crate::coverage::{Form, Measured};
 use crate::event::EventReader;
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
-    Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
+    REPORTS, Reporter, Selection, Strength,
 };
 use crate::frameworks::runner::{self, Ran};
 use crate::live::LiveLog;
 use crate::project::Project;
+use crate::text::clip;
 
 mod events;
 mod given;
@@ -153,6 +154,16 @@ impl Framework for Go {
             live: LiveSource::Stdout,
             files: if selection.filter.is_none() { sources::first_tests(project) } else { Vec::new() },
         })
+    }
+
+    fn followed(&self, selection: &Selection, project: &dyn Project) -> Followed {
+        let all = selection.detected && selection.filter.is_none();
+        let own = if all { given::options(project) } else { Vec::new() };
+        let some: Vec<String> = own.into_iter().filter(|option| given::leaves_out(option)).collect();
+        let note =
+            format!("go test of the Makefile runs only some of the tests: {}", clip(&some.join(" "), 200));
+        let notes = if some.is_empty() { Vec::new() } else { vec![note] };
+        Followed { notes, ..Followed::default() }
     }
 
     fn cover(&self, command: &mut Command, project: &dyn Project) -> Option<Measured> {

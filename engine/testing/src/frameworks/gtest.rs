@@ -1,7 +1,6 @@
 //! Google Test: built by CMake or the compiler alone, or prebuilt; each program writes its own report, in
 //! XML.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -22,7 +21,7 @@ use crate::frameworks::{native, programs, runner};
 use crate::junit;
 use crate::live::LiveLog;
 use crate::project::{Project, first_with};
-use crate::text::clip;
+use crate::text::{clip, uncoloured};
 
 mod sources;
 
@@ -344,23 +343,6 @@ impl Prints for Lines {
             running.group(id, (Some(format!("{}{more}{words}", runner::ending(code))), at), out);
         }
     }
-}
-
-/// A line without the colours of a terminal, as programs print them: `ESC [ 0;32 m`.
-fn uncoloured(line: &str) -> Cow<'_, str> {
-    if !line.contains('\x1b') {
-        return Cow::Borrowed(line);
-    }
-    let mut parts = line.split("\x1b[");
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
-        match rest.strip_prefix('m') {
-            Some(rest) => out.push_str(rest),
-            None => out.extend(["\x1b[", part]),
-        }
-    }
-    Cow::Owned(out)
 }
 
 /// The first failure or skip in the output.

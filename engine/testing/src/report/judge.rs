@@ -15,7 +15,7 @@ use crate::frameworks::runner;
 use crate::junit::both;
 use crate::live::{LiveLog, Seen};
 use crate::report::Totals;
-use crate::text::clip;
+use crate::text::{clip, uncoloured};
 
 mod endings;
 mod repeated;
@@ -297,10 +297,10 @@ fn explained(framework: &dyn Framework, outcome: &Outcome) -> Option<String> {
 /// Last lines on standard error, without the framework's own.
 fn last_words(framework: &dyn Framework, outcome: &Outcome) -> Option<String> {
     let text = framework.of_tests(outcome.stderr.text.as_deref()?);
-    let lines = text.lines().rev().map(str::trim);
+    let lines = text.lines().rev().map(uncoloured).map(|line| line.trim().to_owned());
     let of_node = framework.ecosystem() == Ecosystem::JavaScript;
     let tells_nothing = |l: &str| l.is_empty() || framework.is_own_line(l) || of_node && is_behind_error(l);
-    let mut lines: Vec<_> = lines.filter(|l| !tells_nothing(l)).take(3).collect();
+    let mut lines: Vec<String> = lines.filter(|l| !tells_nothing(l)).take(3).collect();
     lines.reverse();
     (!lines.is_empty()).then(|| format!("it printed last: {}", clip(&lines.join(" / "), 400)))
 }

@@ -30,6 +30,11 @@ pub(super) fn options(project: &dyn Project) -> Vec<String> {
     commands.fold(first, |all, next| all.into_iter().filter(|option| next.contains(option)).collect())
 }
 
+/// True for an option that leaves tests out by their names.
+pub(super) fn leaves_out(option: &str) -> bool {
+    ["-run=", "-skip="].iter().any(|head| option.starts_with(head))
+}
+
 /// Options of one `go test`; `None` for another command.
 fn of_command(words: &[Word]) -> Option<Vec<String>> {
     let at = words.windows(2).position(|two| two[0].text == "go" && two[1].text == "test")?;
@@ -97,6 +102,8 @@ mod tests {
             ("", &[]),
         ] {
             assert_eq!(options(&Makefile(makefile)), want, "{makefile}");
+            let left = want.iter().any(|option| option.contains("Unit") || option.contains("Slow"));
+            assert_eq!(want.iter().any(|option| leaves_out(option)), left, "{makefile}");
         }
     }
 }

@@ -236,9 +236,6 @@ fn printed_forms_of_gtest_are_followed() {
     let text = "[ RUN      ] Cart.Adds\n[       OK ] Cart.Adds (1 ms)\n[ RUN      ] Cart.Bad\n[       OK ] Cart.Bad\n[  FAILED  ] Cart.Bad (1 ms)\n";
     let live = followed(&format!("{}{text}{}", begun(&["Cart.Adds", "Cart.Bad"]), done(1)));
     assert_eq!((of(&live, "Cart.Bad").status, live.faults), (Some(Status::Failed), 0));
-    for text in ["a\x1b[2Kb", "\x1b", "\x1b[", "\x1b[3", "a\x1b[31"] {
-        assert_eq!(uncoloured(text), text);
-    }
 }
 
 /// A test of ctest that is another program is known by its end, and a line of it among a program's output is a forgery.
