@@ -3,7 +3,7 @@
 //! A rule about data that leaves the machine is about every way out. A list of functions in each rule has gaps that differ from rule to
 //! rule; a group is decided once, by the library and the method.
 
-use super::network::{is_request_of_javascript, is_request_of_python};
+use super::network::{is_of, is_request_of_javascript, is_request_of_python};
 use crate::language::Language;
 
 /// Tests if a canonical name of a function belongs to a group.
@@ -52,11 +52,11 @@ fn is_lookup_of_python(name: &str) -> bool {
     match method {
         "gethostbyname" | "gethostbyname_ex" | "gethostbyaddr" => owner == "socket",
         // Also of a loop of asyncio.
-        "getaddrinfo" => owner == "socket" || owner.starts_with("asyncio.") || owner == "anyio",
+        "getaddrinfo" => ["anyio", "asyncio", "socket"].iter().any(|module| is_of(owner, module)),
         "resolve" | "query" | "resolve_name" | "canonical_name" | "gethostbyname_async" => {
             ["dns.resolver", "dns.asyncresolver", "aiodns.DNSResolver"]
                 .iter()
-                .any(|module| owner.starts_with(module))
+                .any(|module| is_of(owner, module))
         }
         "udp" | "tcp" | "tls" | "https" | "udp_with_fallback" => {
             matches!(owner, "dns.query" | "dns.asyncquery")
@@ -68,13 +68,9 @@ fn is_lookup_of_python(name: &str) -> bool {
 fn is_lookup_of_javascript(name: &str) -> bool {
     let Some((owner, method)) = name.rsplit_once('.') else { return false };
     // `dns.resolve4`, `new dns.Resolver().resolveTxt`, `Deno.resolveDns`.
-    owner.strip_prefix("new ").unwrap_or(owner).starts_with("dns")
-        && (method.starts_with("lookup") || method.starts_with("resolve"))
-        && matches!(
-            owner.as_bytes().get(if owner.starts_with("new ") { 7 } else { 3 }),
-            None | Some(b'.' | b'(')
-        )
-        || name == "Deno.resolveDns"
+    let of_node = is_of(owner.strip_prefix("new ").unwrap_or(owner), "dns")
+        && (method.starts_with("lookup") || method.starts_with("resolve"));
+    of_node || name == "Deno.resolveDns"
 }
 
 #[cfg(test)]

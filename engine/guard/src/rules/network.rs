@@ -93,7 +93,7 @@ const WEB_CLIENTS: &[&str] =
     &["axios", "got", "http", "http2", "https", "ky", "needle", "request", "superagent", "undici"];
 
 /// True for `name` itself and for what it contains or returns.
-fn is_of(name: &str, module: &str) -> bool {
+pub(super) fn is_of(name: &str, module: &str) -> bool {
     name.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '(', '[']))
 }
 
