@@ -212,7 +212,7 @@ pub fn report_in(store: &Store, error: &StoreError) -> ErrorReport {
         Some(near) => {
             unknown.hint(format!("did you mean {near}? hotcell workspace list shows which there are"))
         }
-        None if ids.is_empty() => unknown.hint("there are none; hotcell workspace create makes one"),
+        None if ids.is_empty() => unknown.hint("no workspace is kept; hotcell workspace create makes one"),
         None => unknown.hint("hotcell workspace list shows which there are"),
     }
 }
