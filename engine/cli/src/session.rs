@@ -19,7 +19,7 @@ use hotcell_workspace::placed::place;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::args::{Common, SessionArgs};
+use crate::args::{Common, SessionArgs, StartArgs};
 use crate::context::{configuration, current_folder, runtime, state};
 use crate::receipt::make::{Receipt, ReceiptOf, is_wanted};
 use crate::signals::Endings;
@@ -59,6 +59,11 @@ fn cell(given: Given, args: &SessionArgs) -> Result<Cell, String> {
     Ok(Cell { code: given.code, timeout, outputs })
 }
 
+/// Warns of variables that were to be passed into the session but are not set.
+fn warn_unset(start: &StartArgs) {
+    crate::run::warn_unset(&start.unset(|name| std::env::var_os(name).is_some()));
+}
+
 /// Runs the command; returns its exit status.
 pub fn session(common: &Common, args: &SessionArgs) -> anyhow::Result<u8> {
     let language = match (&args.command, args.language) {
@@ -86,6 +91,7 @@ pub fn session(common: &Common, args: &SessionArgs) -> anyhow::Result<u8> {
     let history = choice.path().ok().and_then(|path| StateFolder::open(path).ok());
     let runtime = runtime()?;
     let engine = Engine::new();
+    warn_unset(&args.start);
     let settings = args.start.settings(&cwd);
     let mut start = Start { settings, ..Start::new(language, configuration) };
     let kept = receipt.is_some().then(Arc::<KeptEnd>::default);

@@ -499,6 +499,7 @@ impl Ended {
     /// Asserts that standard error contains a text.
     #[track_caller]
     pub fn says(&self, word: &str) -> &Self {
+        assert_ne!(word, "", "every text contains an empty one");
         assert!(self.stderr.contains(word), "no {word:?} in {self:#?}");
         self
     }

@@ -137,7 +137,9 @@ fn project_is_fixed_in_two_iterations_and_committed() {
             "{prompts}"
         );
         let id = report["id"].as_str().expect("an id").to_owned();
-        user.hotcell(["agent", "list"]).end().code(0).says("");
+        let listed = user.hotcell(["agent", "list"]).end();
+        listed.code(0).silent();
+        assert!(listed.text().starts_with(&id), "{listed:#?}");
         let export = user.path("work/export");
         user.hotcell(["agent", "export", &id[..6], export.to_str().expect("a path")]).end().code(0);
         let patch = std::fs::read_to_string(export.join("changes.patch")).expect("the patch");

@@ -475,7 +475,8 @@ fn other_servers_are_wrapped_and_taken_back() {
             "\"time\": { \"command\": \"uvx\", \"args\": [\"mcp-server-time\"] },\n    \"hotcell\": { \"command\": \"hotcell\", \"args\": [\"mcp\"] },\n    \"far\":",
         );
         let path = file(user, ".gemini/settings.json", &own);
-        install(user, "gemini-cli", &["--wrap", "all", "--json"]).end().code(125).says("");
+        let refused = install(user, "gemini-cli", &["--wrap", "all", "--json"]).end();
+        assert_eq!(refused.code(125).json()["field"], "--wrap", "{refused:#?}");
         install(user, "gemini-cli", &["--wrap", "all"]).end().code(0);
         assert_eq!(read(&path).matches("\"wrap\"").count(), 2, "{}", read(&path));
         install(user, "gemini-cli", &["--wrap", "all"]).end().code(125).says("nothing was changed");

@@ -346,7 +346,16 @@ fn list(common: &Common) -> Result<u8, ErrorReport> {
     };
     let list =
         SessionList { schema: LIST_SCHEMA.to_owned(), sessions: rows.into_iter().map(entry).collect() };
-    let result = if common.json { exit::print_json(&list) } else { exit::print_text(&page::list(&list)) };
+    let result = if common.json {
+        exit::print_json(&list)
+    } else if list.sessions.is_empty() {
+        if !common.quiet {
+            notes::say("no sessions yet; hotcell fix DIR or hotcell make SPEC begins one");
+        }
+        Ok(())
+    } else {
+        exit::print_text(&page::list(&list))
+    };
     Ok(printed(result, 0))
 }
 

@@ -179,9 +179,6 @@ fn cost(report: &SessionReport) -> String {
 
 /// The list of sessions.
 pub fn list(list: &SessionList) -> String {
-    if list.sessions.is_empty() {
-        return "no sessions; hotcell fix DIR or hotcell make SPEC begins one\n".to_owned();
-    }
     let line = |session: &hotcell_agents::report::SessionEntry| {
         format!(
             "{}  {}  {:<4} {:<11} {}\n",

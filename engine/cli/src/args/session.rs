@@ -1,6 +1,6 @@
 //! Arguments of `session`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -146,5 +146,33 @@ impl StartArgs {
             guard: self.guard,
             ..RunSettings::default()
         }
+    }
+
+    /// Variables that are to be passed through, but that `is_set` does not know.
+    pub fn unset(&self, is_set: impl Fn(&OsStr) -> bool) -> Vec<OsString> {
+        let unset = |setting: &EnvSetting| match setting {
+            EnvSetting::Pass(name) if !is_set(name) => Some(name.clone()),
+            _ => None,
+        };
+        self.env.iter().filter_map(unset).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::StartArgs;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        start: StartArgs,
+    }
+
+    #[test]
+    fn unset_names_only_variables_that_are_passed_through_and_unknown() {
+        let line = Line::parse_from(["session", "--env", "KNOWN", "--env", "UNKNOWN", "--env", "SET=1"]);
+        assert_eq!(line.start.unset(|name| name == "KNOWN"), ["UNKNOWN"]);
     }
 }

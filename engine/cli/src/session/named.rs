@@ -100,6 +100,7 @@ fn told<T: serde::Serialize>(common: &Common, value: &T, words: &str) -> Result<
 
 fn create(name: &str, language: Language, start: &StartArgs) -> Asked {
     let cwd = current_folder();
+    super::warn_unset(start);
     let settings = start.settings(&cwd);
     let value = |setting: &EnvSetting| match setting {
         EnvSetting::Set(name, value) => Some((name.clone(), value.clone())),
