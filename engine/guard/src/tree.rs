@@ -4,8 +4,7 @@
 //! strings are reported, and constructs that run something by themselves become facts. As everywhere, rules
 //! refer to these.
 
-mod flow;
-mod plain;
+mod go;
 mod reach;
 
 use crate::limits::towers;
@@ -55,7 +54,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         stars: Vec::new(),
         vars: FxHashMap::default(),
         arrays: FxHashSet::default(),
-        go: flow::Flow::default(),
+        go: go::Flow::default(),
         saved: FxHashMap::default(),
         reach: FxHashMap::default(),
         functions: Vec::new(),
@@ -63,7 +62,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         plain: None,
     };
     tree.walk(parsed.root_node(), Tree::declared);
-    let walks = if tree.is_followed() { flow::WALKS } else { 0 };
+    let walks = if tree.is_followed() { go::WALKS } else { 0 };
     for _ in 0..walks {
         tree.walk(parsed.root_node(), Tree::learnt);
     }
@@ -105,7 +104,7 @@ struct Tree<'c, 'p, 's> {
     vars: FxHashMap<String, Value>,
     /// Arrays that are initialised with bytes.
     arrays: FxHashSet<String>,
-    go: flow::Flow,
+    go: go::Flow,
     /// Files that were written with what was fetched.
     saved: FxHashMap<String, Value>,
     /// Reach of names, by the start of the function that they are in.
