@@ -166,9 +166,11 @@ impl<'s> Tree<'_, '_, 's> {
                 match node.child_by_field_name("name").map(|n| self.of(n)) {
                     Some(".") => self.stars.push(path),
                     Some(name) => drop(self.names.insert(name.to_owned(), path)),
-                    None => drop(
-                        self.names.insert(path.rsplit('/').next().unwrap_or(&path).to_owned(), path.clone()),
-                    ),
+                    None => {
+                        for name in go::package_names(&path) {
+                            self.names.entry(name.to_owned()).or_insert_with(|| path.clone());
+                        }
+                    }
                 }
             }
             (Language::C | Language::Cpp, "preproc_function_def") => {
@@ -293,6 +295,8 @@ impl<'s> Tree<'_, '_, 's> {
             }
             "function_declaration" | "method_declaration" if self.is_followed() => self.enters(node),
             "composite_literal" => self.go_literal(node),
+            "assignment_statement" if self.is_followed() => self.go_assignment(node),
+            "var_declaration" if self.is_followed() && is_outermost(node) => self.leaves(),
             "loop_expression" | "for_statement" | "while_statement" | "while_expression" => {
                 self.endless(node);
             }
@@ -301,6 +305,10 @@ impl<'s> Tree<'_, '_, 's> {
     }
 
     fn call(&mut self, node: Node<'_>) {
+        if self.is_followed() {
+            self.go_called(node);
+            return;
+        }
         let field = |name| node.child_by_field_name(name);
         let callee = match node.kind() {
             "method_invocation" => {
@@ -321,10 +329,7 @@ impl<'s> Tree<'_, '_, 's> {
             // A comment may be anywhere and is not an argument.
             let nodes: Vec<Node<'_>> =
                 list.named_children(&mut cursor).filter(|n| !n.is_extra()).take(64).collect();
-            let follows = self.is_followed();
-            args.extend(
-                nodes.into_iter().map(|n| if follows { self.go_value(n, 0) } else { self.value(n, 0) }),
-            );
+            args.extend(nodes.into_iter().map(|n| self.value(n, 0)));
         }
         let plain: String = without_comments(&callee)
             .split_whitespace()
@@ -349,24 +354,10 @@ impl<'s> Tree<'_, '_, 's> {
             names.push(format!("std.process.{}", plain.replace("::", ".")));
         }
         let names: Vec<Rc<str>> = names.into_iter().map(Into::into).collect();
-        // The last step of a chain, for methods of an unknown value.
-        let receiver = self.go_receiver(node);
-        // The context comes before the command.
-        let with_context = self.language == Language::Go && &*names[0] == "os/exec.CommandContext";
-        let started: Rc<str> = "os/exec.Command".into();
-        let call = Call {
-            names: if with_context { std::slice::from_ref(&started) } else { &names },
-            method: None,
-            receiver: receiver.as_ref(),
-            args: if with_context { args.get(1..).unwrap_or(&[]) } else { &args },
-            kwargs: &[],
-            context: 0,
-        };
+        let call = Call { names: &names, method: None, receiver: None, args: &args, kwargs: &[], context: 0 };
         let at = (node.start_byte(), node.end_byte());
         self.cx.call(self.language, &call, at);
         self.runs(&names[0], &args, node);
-        self.go_starts(&names[0], &args, node);
-        self.go_requests(&names[0], &args, node);
     }
 
     /// Arguments that are a command line.
@@ -384,11 +375,6 @@ impl<'s> Tree<'_, '_, 's> {
                 if let Some(text) = first {
                     self.cx.child(Language::Bash, &text, at, &["shell"]);
                 }
-            }
-            (Language::Go, "os/exec.Command" | "os/exec.CommandContext" | "syscall.Exec") => {
-                let argv: Vec<Value> =
-                    args.iter().skip(usize::from(name.ends_with("Context"))).cloned().collect();
-                crate::shell::command(self.cx, &argv, at);
             }
             _ => {}
         }
@@ -568,6 +554,11 @@ impl<'s> Tree<'_, '_, 's> {
             self.fact("loop.endless", node);
         }
     }
+}
+
+/// True for a declaration of the file, not of a function.
+fn is_outermost(node: Node<'_>) -> bool {
+    node.parent().is_some_and(|above| above.kind() == "source_file")
 }
 
 /// A whole number as C, Rust, Go and Java write it.

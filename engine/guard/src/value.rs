@@ -61,6 +61,7 @@ origins! {
     24 UNPACKED "unpacked" "Came out of a decoder that was fed something unknown.";
     27 MODEL "model" "Answered by a language model that the program asked.";
     28 MAIL "mail" "Read from a mailbox.";
+    29 ENTRY "entry" "The name of an entry of an archive.";
     26 CALLER "caller" "Given by the caller of a tool or of a route: a model, or a client of a server.";
 }
 

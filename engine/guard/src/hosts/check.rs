@@ -68,8 +68,23 @@ pub(crate) struct Asked {
 pub(crate) enum Danger {
     /// An address of any host.
     Host,
+    /// A host that is connected to, with or without a port.
+    Peer,
+    /// An address outside of the program's own pages.
+    Redirect,
+    /// A path that is given as a whole, outside of the folder that it is meant for.
+    Path,
+    /// A path that is given below a folder, and leads out of it.
+    Below,
     /// An option where a program expects an operand.
     Option,
+}
+
+impl Danger {
+    /// True for dangers of paths.
+    pub(crate) fn is_path(self) -> bool {
+        matches!(self, Danger::Path | Danger::Below)
+    }
 }
 
 /// A walk.
@@ -441,7 +456,13 @@ impl<'p> Checks<'p> {
                 self.roots(arg, state, &mut roots);
             }
         }
-        self.answer |= roots.iter().any(|root| state.checked.contains(root));
+        // A part of what is given was checked: `f.Name` before `extract(f)`.
+        let is_part = |root: &Root, checked: &Root| {
+            self.danger.is_path() && checked.strip_prefix(&**root).is_some_and(|rest| rest.starts_with('.'))
+        };
+        self.answer |= roots
+            .iter()
+            .any(|root| state.checked.iter().any(|checked| checked == root || is_part(root, checked)));
     }
 }
 

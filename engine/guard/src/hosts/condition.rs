@@ -48,9 +48,9 @@ impl Checks<'_> {
             Expr::Equal(left, right) => self.equal(left, right, state),
             Expr::In(left, right) => self.within(left, right, state),
             // `ALLOWED[host]`.
-            Expr::Index(owner, key) => match self.derive(key, state) {
-                Some((_, What::Host)) => self.within(key, owner, state),
-                _ => Default::default(),
+            Expr::Index(owner, key) => match self.host_of(key, state) {
+                Some(_) => self.within(key, owner, state),
+                None => Default::default(),
             },
             Expr::Member(owner, name) => self.private(owner, name, state),
             Expr::Call { function, args, .. } => self.asks(function, args, state),
@@ -67,6 +67,18 @@ impl Checks<'_> {
             }
             _ => Default::default(),
         }
+    }
+
+    /// Address whose host an expression is.
+    fn host_of(&mut self, expression: &Expr, state: &State) -> Option<Root> {
+        self.piece_of(expression, state).filter(|(_, what)| *what == What::Host).map(|(root, _)| root)
+    }
+
+    /// Piece of an address; where a program connects to a host, the whole is the host, with or without a port.
+    fn piece_of(&mut self, expression: &Expr, state: &State) -> Option<(Root, What)> {
+        let (root, what) = self.derive(expression, state)?;
+        let is_peer = self.danger == Danger::Peer && matches!(what, What::Whole | What::Made);
+        Some((root, if is_peer { What::Host } else { what }))
     }
 
     /// `host.is_private`, `host.IsLoopback()`.
@@ -87,10 +99,10 @@ impl Checks<'_> {
         if !is_private && !is_global {
             return Default::default();
         }
-        match self.derive(owner, state) {
-            Some((root, What::Host)) if is_private => (Vec::new(), vec![root]),
-            Some((root, What::Host)) => (vec![root], Vec::new()),
-            _ => Default::default(),
+        match self.host_of(owner, state) {
+            Some(root) if is_private => (Vec::new(), vec![root]),
+            Some(root) => (vec![root], Vec::new()),
+            None => Default::default(),
         }
     }
 
@@ -118,7 +130,10 @@ impl Checks<'_> {
             }
         }
         for (one, other) in [(left, right), (right, left)] {
-            let Some((root, What::Host)) = self.derive(one, state) else { continue };
+            if let Some(found) = self.equals_inside(one, other, state) {
+                return found;
+            }
+            let Some(root) = self.host_of(one, state) else { continue };
             if let Expr::Text(text) = other {
                 if text.is_empty() {
                     continue;
@@ -135,7 +150,7 @@ impl Checks<'_> {
 
     /// `item in list`.
     fn within(&mut self, item: &Expr, list: &Expr, state: &State) -> (Vec<Root>, Vec<Root>) {
-        let Some((root, What::Host)) = self.derive(item, state) else { return Default::default() };
+        let Some(root) = self.host_of(item, state) else { return Default::default() };
         if !self.is_fixed(list, &root, state) {
             return Default::default();
         }
@@ -179,7 +194,7 @@ impl Checks<'_> {
     }
 
     /// Text of a constant.
-    fn text(&mut self, expression: &Expr, depth: usize) -> Option<Box<str>> {
+    pub(super) fn text(&mut self, expression: &Expr, depth: usize) -> Option<Box<str>> {
         if depth > 4 || !self.step() {
             return None;
         }
@@ -213,6 +228,9 @@ impl Checks<'_> {
             }
         }
         let values: Vec<&Expr> = args.iter().map(|(_, value)| value).collect();
+        if let Some(found) = self.asks_inside(name, receiver, &values, state) {
+            return found;
+        }
         match name {
             // `isPrivate(host)`, of a library.
             "isPrivate" | "is_private" | "isLoopback" | "private_ip" => {
@@ -280,7 +298,7 @@ impl Checks<'_> {
 
     /// A beginning or an end of an address or a host.
     fn affix(&mut self, subject: &Expr, affix: &Expr, begins: bool, state: &State) -> (Vec<Root>, Vec<Root>) {
-        let Some((root, what)) = self.derive(subject, state) else { return Default::default() };
+        let Some((root, what)) = self.piece_of(subject, state) else { return Default::default() };
         if !matches!(what, What::Whole | What::Host) {
             return Default::default();
         }
@@ -323,7 +341,7 @@ impl Checks<'_> {
         state: &State,
     ) -> (Vec<Root>, Vec<Root>) {
         let all: Vec<&Expr> = receiver.into_iter().chain(values.iter().copied()).collect();
-        let subject = all.iter().enumerate().rev().find_map(|(at, one)| match self.derive(one, state) {
+        let subject = all.iter().enumerate().rev().find_map(|(at, one)| match self.piece_of(one, state) {
             Some((root, what @ (What::Whole | What::Host))) => {
                 // The name of a pattern is a name like any other: its text tells them apart.
                 (self.text(one, 0).is_none() && !is_constant(one)).then_some((at, root, what))

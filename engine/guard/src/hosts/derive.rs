@@ -98,6 +98,10 @@ impl Checks<'_> {
             },
             Expr::Member(owner, name) => {
                 let (root, what) = self.derive(owner, state)?;
+                // Each field of an entry of an archive is a value of its own.
+                if self.danger.is_path() {
+                    return Some((format!("{root}.{name}").into(), What::Whole));
+                }
                 match what {
                     What::Host => Some((root, What::Host)),
                     _ if is_host(name) => Some((root, What::Host)),
@@ -142,7 +146,8 @@ impl Checks<'_> {
                         roots.push(root);
                     }
                 }
-                if roots.len() == 1 { roots.pop().map(|root| (root, What::Made)) } else { None }
+                let is_one = roots.len() == 1 || self.danger.is_path();
+                if is_one { roots.pop().map(|root| (root, What::Made)) } else { None }
             }
             _ => None,
         }
@@ -168,6 +173,11 @@ impl Checks<'_> {
         }
         if tests_something(name) {
             return None;
+        }
+        // The last piece of a path decides where it leads to.
+        if self.danger.is_path() && composes(name) {
+            let piece = args.iter().rev().find_map(|(_, arg)| self.derive(arg, state));
+            return piece.map(|(root, _)| (root, What::Made));
         }
         let of_receiver = receiver.and_then(|owner| self.derive(owner, state));
         if let Some((root, what)) = &of_receiver {
@@ -234,6 +244,11 @@ impl Checks<'_> {
             _ => {}
         }
     }
+}
+
+/// Functions whose result is a path that ends with their last argument.
+fn composes(name: &str) -> bool {
+    matches!(name, "Join" | "Rel" | "Clean" | "Abs" | "FromSlash" | "ToSlash" | "Sprintf" | "EvalSymlinks")
 }
 
 /// Path of a field that a method gets by its name: `request.args.get("url")`, or of the body of a request.

@@ -7,6 +7,7 @@
 mod check;
 mod condition;
 mod derive;
+mod inside;
 #[cfg(test)]
 mod tests;
 

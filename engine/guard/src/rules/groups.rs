@@ -1,39 +1,66 @@
-//! Groups of calls that a rule names by one word: `@request`, `@upload`, `@lookup`.
+//! Groups of calls that a rule names by one word: `@request`, `@upload`, `@lookup`, `@line`, `@evaluate`.
 //!
 //! A rule about data that leaves the machine is about every way out. A list of functions in each rule has gaps that differ from rule to
 //! rule; a group is decided once, by the library and the method.
 
+use super::golang;
 use super::network::{is_of, is_request_of_javascript, is_request_of_python};
 use crate::language::Language;
 
 /// Tests if a canonical name of a function belongs to a group.
 pub(super) type Group = fn(&str) -> bool;
 
-/// Groups by name, for Python and for JavaScript.
-const GROUPS: &[(&str, Group, Group)] = &[
+/// Groups by name, and the functions of each language that has them.
+const GROUPS: &[(&str, &[(Language, Group)])] = &[
     // Requests to an address of the web.
-    ("request", is_request_of_python, is_request_of_javascript),
+    (
+        "request",
+        &[
+            (Language::Python, is_request_of_python),
+            (Language::JavaScript, is_request_of_javascript),
+            (Language::Go, golang::is_request),
+            (Language::Rust, is_request_of_rust),
+            (Language::Java, is_request_of_java),
+        ],
+    ),
     // Those that have a body.
-    ("upload", is_upload_of_python, is_upload_of_javascript),
+    (
+        "upload",
+        &[
+            (Language::Python, is_upload_of_python),
+            (Language::JavaScript, is_upload_of_javascript),
+            (Language::Go, golang::is_upload),
+        ],
+    ),
     // Questions to a server of names.
-    ("lookup", is_lookup_of_python, is_lookup_of_javascript),
+    (
+        "lookup",
+        &[
+            (Language::Python, is_lookup_of_python),
+            (Language::JavaScript, is_lookup_of_javascript),
+            (Language::Go, golang::is_lookup),
+        ],
+    ),
+    // Starts of what a command line says.
+    ("line", &[(Language::Go, golang::is_line)]),
+    // Interpreters that execute a text.
+    ("evaluate", &[(Language::Go, golang::is_evaluation), (Language::Java, is_evaluation_of_java)]),
 ];
 
 /// The group of this name for a language.
 ///
 /// # Errors
-/// Says which groups there are, where there is no such group or the language has no groups.
+/// Says which groups there are, where there is no such group or the language does not have it.
 pub(super) fn group(name: &str, language: Language) -> Result<Group, String> {
-    let found = GROUPS.iter().find(|(known, ..)| *known == name);
-    match (found, language.rules()) {
-        (Some((_, python, _)), Language::Python) => Ok(*python),
-        (Some((_, _, javascript)), Language::JavaScript) => Ok(*javascript),
-        (Some(_), _) => Err(format!("@{name} is a group of calls of Python and JavaScript: list the calls")),
-        (None, _) => {
-            let all: Vec<String> = GROUPS.iter().map(|(known, ..)| format!("@{known}")).collect();
-            Err(format!("there is no group of calls '@{name}': use {}", all.join(", ")))
-        }
-    }
+    let Some((_, languages)) = GROUPS.iter().find(|(known, _)| *known == name) else {
+        let all: Vec<String> = GROUPS.iter().map(|(known, _)| format!("@{known}")).collect();
+        return Err(format!("there is no group of calls '@{name}': use {}", all.join(", ")));
+    };
+    let own = language.rules();
+    languages.iter().find(|(known, _)| *known == own).map(|(_, group)| *group).ok_or_else(|| {
+        let all: Vec<&str> = languages.iter().map(|(known, _)| known.name()).collect();
+        format!("@{name} is a group of calls of {}: list the calls", all.join(", "))
+    })
 }
 
 fn is_upload_of_python(name: &str) -> bool {
@@ -71,6 +98,33 @@ fn is_lookup_of_javascript(name: &str) -> bool {
     let of_node = is_of(owner.strip_prefix("new ").unwrap_or(owner), "dns")
         && (method.starts_with("lookup") || method.starts_with("resolve"));
     of_node || name == "Deno.resolveDns"
+}
+
+/// Libraries of Rust whose functions and clients request an address.
+const RUST_LIBRARIES: &[&str] = &["attohttpc", "isahc", "minreq", "reqwest", "surf", "ureq"];
+
+fn is_request_of_rust(name: &str) -> bool {
+    let Some((owner, method)) = name.rsplit_once('.') else { return false };
+    RUST_LIBRARIES.iter().any(|library| is_of(owner, library))
+        && matches!(method, "get" | "post" | "put" | "patch" | "delete" | "head" | "request")
+}
+
+fn is_request_of_java(name: &str) -> bool {
+    let Some((owner, method)) = name.rsplit_once('.') else { return false };
+    let class = owner.rsplit('.').next().unwrap_or(owner);
+    match method {
+        // `new URL(x).openStream()`, `url.openConnection()`.
+        "openStream" | "openConnection" => true,
+        "newBuilder" => class == "HttpRequest",
+        "connect" => class == "Jsoup",
+        "getForObject" | "getForEntity" | "postForObject" | "postForEntity" => true,
+        _ => false,
+    }
+}
+
+fn is_evaluation_of_java(name: &str) -> bool {
+    let class = name.strip_prefix("new ").map(|class| class.rsplit('.').next().unwrap_or(class));
+    matches!(class, Some("ScriptEngineManager" | "GroovyShell" | "GroovyScriptEngine"))
 }
 
 #[cfg(test)]
@@ -134,8 +188,32 @@ mod tests {
     }
 
     #[test]
+    fn groups_of_other_languages() {
+        for (language, name, call, is) in [
+            (Language::Go, "request", "net/http.Client.Get", true),
+            (Language::Go, "upload", "net/http.Client.Get", false),
+            (Language::Go, "upload", "net/http.NewRequest", true),
+            (Language::Go, "lookup", "net.LookupTXT", true),
+            (Language::Go, "line", "github.com/bitfield/script.Exec", true),
+            (Language::Go, "line", "os/exec.Command", false),
+            (Language::Go, "evaluate", "github.com/robertkrimen/otto.New().Run", true),
+            (Language::Rust, "request", "reqwest.blocking.Client.new().post", true),
+            (Language::Rust, "request", "ureq.get", true),
+            (Language::Rust, "request", "request.get", false),
+            (Language::Java, "request", "java.net.http.HttpRequest.newBuilder", true),
+            (Language::Java, "request", "Builder.newBuilder", false),
+            (Language::Java, "evaluate", "new javax.script.ScriptEngineManager", true),
+            (Language::Java, "evaluate", "new ScriptManager", false),
+        ] {
+            assert_eq!(group(name, language).unwrap()(call), is, "{language:?} {call}");
+        }
+    }
+
+    #[test]
     fn unknown_groups_are_refused_with_those_there_are() {
         assert!(group("requests", Language::Python).unwrap_err().contains("use @request, @upload, @lookup"));
-        assert!(group("request", Language::Go).unwrap_err().contains("list the calls"));
+        assert!(
+            group("upload", Language::Sql).unwrap_err().contains("of python, javascript, go: list the calls")
+        );
     }
 }

@@ -5,6 +5,7 @@
 //! name resolution and evaluation. Every rule is checked against its own examples when its pack loads.
 
 mod class;
+mod golang;
 mod groups;
 mod interpreter;
 mod matching;
@@ -23,6 +24,7 @@ pub use pack::{Pack, PackError};
 pub use schema::{Match, Metadata, Rule, When};
 
 pub(crate) use class::{ADMINISTRATOR, SERVICE_TOKEN, TOKEN, is_dump, is_secret, is_shell};
+pub(crate) use golang::{Does, effect};
 pub(crate) use interpreter::{is_fed_interpreter, started};
 pub(crate) use matching::{Call, Spot, TextKind};
 pub(crate) use network::{

@@ -1,10 +1,15 @@
 //! Calls in the walks that learn: values that they put into their arguments, hand to a function of the file, and save in files.
 
 use super::super::Tree;
-use super::{MAX_NAME, TRACKED, children, merged, stepped};
+use super::functions::add_all;
+use super::{TRACKED, children, merged, stepped};
 use crate::report::StepKind;
 use crate::value::{Origin, Value};
+use std::rc::Rc;
 use tree_sitter::Node;
+
+/// Maximum number of places where a function is called that are asked about.
+const MAX_SITES: usize = 8;
 
 impl Tree<'_, '_, '_> {
     /// Learns the values that a call puts into its arguments, and those that it hands to the function that it calls.
@@ -80,48 +85,76 @@ impl Tree<'_, '_, '_> {
             }
             _ => {}
         }
-        self.teach_literals(function, &nodes);
-        // A function of the file learns its arguments. A method with a small first letter belongs to the package.
-        let is_own = function.kind() == "identifier"
-            || function.kind() == "selector_expression" && last.starts_with(|c: char| c.is_ascii_lowercase());
-        if let Some(params) = self.go.params.get(last).filter(|_| is_own).cloned() {
-            for (param, argument) in params.iter().zip(nodes) {
-                let value = self.go_value(argument, 0);
-                let value = stepped(value, StepKind::Passed, last, at);
-                let vars = self.go.vars.entry(last.to_owned()).or_default();
-                let older = vars.get(param).cloned().unwrap_or_default();
-                let value = if vars.contains_key(param) { merged(value, &older) } else { value };
-                vars.insert(param.clone(), value);
+        let callees = self.callees(function, Some(&receiver));
+        self.teach(function, &receiver, &callees, &nodes, at);
+        self.fills(function, &nodes);
+    }
+
+    /// Teaches functions of the file, with a name or without one, the arguments of a call.
+    fn teach(
+        &mut self,
+        function: Node<'_>,
+        receiver: &Value,
+        callees: &[Rc<str>],
+        nodes: &[Node<'_>],
+        at: (usize, usize),
+    ) {
+        let is_member = function.kind() == "selector_expression";
+        for name in callees {
+            let literal = self.go.literals.get(&**name).cloned();
+            let is_literal = literal.is_some();
+            let named = || self.go.params.get(&**name).map(|params| (name.to_string(), params.clone()));
+            let Some((within, params)) = literal.or_else(named) else { continue };
+            let sites = self.go.sites.entry(name.to_string()).or_default();
+            if sites.len() < MAX_SITES && !sites.contains(&at) {
+                sites.push(at);
+            }
+            if is_member && let Some(own) = self.go.receivers.get(&**name).cloned() {
+                self.teaches(&within, &own, receiver.clone());
+            }
+            for (position, param) in params.iter().enumerate() {
+                let Some(first) = nodes.get(position) else { break };
+                let plain = param.trim_end_matches("...");
+                let value = if plain == param {
+                    self.go_value(*first, 0)
+                } else {
+                    Value::list(nodes[position..].iter().map(|node| self.go_value(*node, 0)).collect())
+                };
+                let value = if is_literal {
+                    let at = (first.start_byte(), first.end_byte());
+                    stepped(Value { known: None, ..value }, StepKind::Passed, plain, at)
+                } else {
+                    stepped(value, StepKind::Passed, name, at)
+                };
+                self.teaches(&within, plain, value);
+                let functions = self.functions(*first, 0);
+                if !functions.is_empty() {
+                    let key = (within.clone(), plain.to_owned());
+                    add_all(self.go.held.entry(key).or_default(), &functions);
+                }
             }
         }
     }
 
-    /// Teaches functions without a name the arguments of a call: of a variable, or of an entry of a table.
-    fn teach_literals(&mut self, function: Node<'_>, nodes: &[Node<'_>]) {
-        if self.go.literals.is_empty()
-            || self.of(function).len() > MAX_NAME && function.kind() != "func_literal"
-        {
+    /// Adds a value to those of a variable of a function.
+    fn teaches(&mut self, within: &str, name: &str, value: Value) {
+        let vars = self.go.vars.entry(within.to_owned()).or_default();
+        let value = match vars.remove(name) {
+            Some(older) => merged(value, &older),
+            None => value,
+        };
+        vars.insert(name.to_owned(), value);
+    }
+
+    /// Notes that a container is given functions: `registry.Register("x", exec.Command)`.
+    fn fills(&mut self, function: Node<'_>, nodes: &[Node<'_>]) {
+        let Some(container) = function.child_by_field_name("operand") else { return };
+        if function.kind() != "selector_expression" || self.is_package(container) {
             return;
         }
-        let is_entry = function.kind() == "index_expression";
-        let holder = if is_entry { function.child_by_field_name("operand") } else { Some(function) };
-        let Some(holder) = holder else { return };
-        let value = self.go_value(holder, 0);
-        let entries = if is_entry { value.elements().unwrap_or_default() } else { Vec::new() };
-        let names = value.names.iter().chain(entries.iter().flat_map(|entry| &entry.names));
-        let called: Vec<String> =
-            names.filter(|name| self.go.literals.contains_key(&***name)).map(ToString::to_string).collect();
-        for (within, params) in
-            called.iter().filter_map(|name| self.go.literals.get(name).cloned()).collect::<Vec<_>>()
-        {
-            for (param, argument) in params.iter().zip(nodes) {
-                let at = (argument.start_byte(), argument.end_byte());
-                let value = Value::default().made_of(&self.go_value(*argument, 0));
-                let value = stepped(value, StepKind::Passed, param, at);
-                let vars = self.go.vars.entry(within.clone()).or_default();
-                let older = vars.remove(param).unwrap_or_default();
-                vars.insert(param.clone(), merged(value, &older));
-            }
+        for node in nodes.iter().filter(|node| matches!(node.kind(), "identifier" | "selector_expression")) {
+            let functions = self.functions(*node, 0);
+            self.holds(container, &functions);
         }
     }
 

@@ -60,7 +60,17 @@ impl<'s> Lowering<'s> {
             }
             "short_var_declaration" | "assignment_statement" => {
                 let (Some(left), Some(right)) = (field("left"), field("right")) else { return };
-                return self.assigns(&children(left), right, at(node), out);
+                let targets = children(left);
+                // `out.URL.Host = host` is asked about like a call with the host.
+                if let [target] = &targets[..]
+                    && target.kind() == "selector_expression"
+                {
+                    let (function, value) = (self.boxed(Some(*target)), self.value(right));
+                    let call = Plain::Call { function, args: vec![("".into(), value)], at: at(node) };
+                    out.push(Statement { at: at(node), kind: Kind::Run(call) });
+                    return;
+                }
+                return self.assigns(&targets, right, at(node), out);
             }
             "var_declaration" | "const_declaration" | "var_spec_list" => {
                 children(node).into_iter().for_each(|spec| self.statement(spec, out));
@@ -256,6 +266,15 @@ impl<'s> Lowering<'s> {
             }
             "composite_literal" => {
                 let items = field("body").map(children).unwrap_or_default();
+                let kind = field("type").map_or("", |kind| self.of(kind));
+                if kind.ends_with("http.Request") {
+                    let value = |this: &mut Self, item: Node<'_>| {
+                        item.named_child(1).map_or(Plain::Nothing, |value| this.value(value))
+                    };
+                    let args = items.into_iter().map(|item| ("".into(), value(self, item))).collect();
+                    let function = Box::new(Plain::Name(kind.into()));
+                    return Plain::Call { function, args, at: at(node) };
+                }
                 Plain::List(items.into_iter().map(|item| self.value(item)).collect())
             }
             "keyed_element" | "literal_value" | "expression_list" => {

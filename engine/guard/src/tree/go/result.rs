@@ -2,9 +2,12 @@
 
 use super::super::Tree;
 use super::calls::{file_key, is_listener};
+use super::requests::{HOSTED, OWN_HOST, joined};
+use super::sinks::is_command;
 use super::{MAX_ITEMS, children};
 use crate::decode;
-use crate::value::{Origin, Value};
+use crate::rules::{Does, effect};
+use crate::value::{Const, Origin, Value};
 use tree_sitter::Node;
 
 impl Tree<'_, '_, '_> {
@@ -18,25 +21,28 @@ impl Tree<'_, '_, '_> {
         if matches!(written, "string" | "[]byte" | "[]rune" | "http.Dir" | "os.DirFS" | "http.FS") {
             return args.into_iter().next().unwrap_or_default();
         }
+        // A conversion to a type of the file, which has methods of its own.
+        if self.go.types.contains(written) {
+            let mut value = args.into_iter().next().unwrap_or_default();
+            value.names.push(written.into());
+            return value;
+        }
         let name = self.name_of(function);
         let receiver = match function.kind() {
             "selector_expression" => function.child_by_field_name("operand"),
             _ => None,
         };
         let receiver = receiver.map(|inner| self.go_value(inner, depth + 1)).unwrap_or_default();
+        let callees = self.callees(function, Some(&receiver));
         if let Some(result) = self.go.results.get(written) {
             return result.clone();
         }
+        if let Some(found) = callees.iter().find(|name| is_answer(name)) {
+            return self.source(Origin::NET, found, node);
+        }
         let first = args.first().and_then(Value::as_whole_text);
         match &*name {
-            "net/http.Get"
-            | "net/http.Post"
-            | "net/http.PostForm"
-            | "net/http.DefaultClient.Do"
-            | "net.Dial"
-            | "net.DialTimeout"
-            | "crypto/tls.Dial"
-            | "net.LookupTXT" => {
+            "crypto/tls.Dial" | "net.Dial" | "net.DialTimeout" | "net.LookupTXT" => {
                 return self.source(Origin::NET, &name, node);
             }
             "os.Environ" => return self.source(Origin::ENV, &name, node),
@@ -57,13 +63,29 @@ impl Tree<'_, '_, '_> {
                 let is_secret = args.first().and_then(Value::as_text).is_some_and(crate::rules::is_secret);
                 return if is_secret { self.source(Origin::SECRET, &name, node) } else { Value::default() };
             }
+            "new" => {
+                let kind = node.child_by_field_name("arguments").and_then(|list| list.named_child(0));
+                let kind = kind.and_then(|kind| self.type_of(kind));
+                return kind.map_or_else(Value::default, |kind| Value::name(&kind));
+            }
+            // What a reflected function or value is.
+            "reflect.ValueOf" | "any" => return args.into_iter().next().unwrap_or_default(),
             "os.Create" | "os.OpenFile" | "os.CreateTemp" => {
                 let path = args.first().and_then(file_key).map(|path| format!("file:{path}"));
                 return path.map_or_else(Value::default, |path| Value::name(&path));
             }
+            // Paths that match a pattern, and the folder of a path.
+            "path/filepath.Glob" => {
+                return args.into_iter().next().unwrap_or_default().with_origin(Origin::TREE);
+            }
+            "path/filepath.Dir" | "path.Dir" => {
+                let path = args.first().and_then(Value::as_text).and_then(|path| path.rsplit_once('/'));
+                let folder = path.map_or_else(Value::default, |(folder, _)| Value::text(folder));
+                return args.iter().fold(folder, Value::made_of);
+            }
             "path/filepath.Join" | "path.Join" => {
-                let joined = args.iter().map(Value::text_or_hole).collect::<Vec<_>>().join("/");
-                return args.iter().fold(Value::text(&joined), Value::made_of);
+                let text = args.iter().map(Value::text_or_hole).collect::<Vec<_>>().join("/");
+                return args.iter().fold(Value::text(&text), Value::made_of);
             }
             "fmt.Sprintf" => {
                 let Some(format) = args.first().and_then(Value::as_text) else { return Value::default() };
@@ -75,20 +97,25 @@ impl Tree<'_, '_, '_> {
                     text.push_str(&rest.next().map_or_else(String::new, Value::text_or_hole));
                     text.push_str(piece.get(1..).unwrap_or(""));
                 }
-                return args.iter().fold(Value::text(&text), Value::made_of);
+                let value = args.iter().fold(Value::text(&text), Value::made_of);
+                return match args.get(1).filter(|_| format.starts_with('%')) {
+                    Some(host) => joined(host, host, value),
+                    None => value,
+                };
             }
             "strconv.Atoi"
             | "strconv.ParseInt"
             | "strconv.ParseBool"
             | "strconv.ParseFloat"
             | "len"
+            | "github.com/cyphar/filepath-securejoin.SecureJoin"
             | "path/filepath.Base"
             | "path.Base"
             | "net/url.QueryEscape"
             | "net/url.PathEscape"
             | "html.EscapeString"
             | "regexp.MatchString" => return Value::default(),
-            "append" => return args.iter().fold(args.first().cloned().unwrap_or_default(), Value::made_of),
+            "append" => return appended(&args),
             _ => {}
         }
         // `base64.StdEncoding.DecodeString(x)`, `hex.DecodeString(x)`.
@@ -106,8 +133,54 @@ impl Tree<'_, '_, '_> {
         if serves && name.rsplit('.').next().is_some_and(is_accepting) {
             return self.source(Origin::REQUEST, "connection", node);
         }
-        let value = Value::name(&format!("{}()", &name[..name.floor_char_boundary(150)]));
-        args.iter().fold(value.made_of(&receiver), Value::made_of)
+        // Names of entries of an archive, where a function of another file may have checked them.
+        let is_elsewhere = function.kind() == "identifier" && !self.go.params.contains_key(written);
+        let mut value = Value::default();
+        for name in callees.iter().take(4) {
+            value.names.push(format!("{}()", &name[..name.floor_char_boundary(150)]).into());
+        }
+        if is_command(&value) {
+            let at = callees.iter().find_map(|name| match effect(name) {
+                Some((Does::Start, at)) => Some(at),
+                _ => None,
+            });
+            value.known = Value::list(args.iter().skip(at.unwrap_or(0)).cloned().collect()).known;
+        }
+        for mark in [HOSTED, OWN_HOST] {
+            let is_whole = mark == HOSTED || name.ends_with(".String") || name.ends_with(".Parse");
+            if is_whole && (args.first().is_some_and(|first| first.is_named(mark)) || receiver.is_named(mark))
+            {
+                value.names.push(mark.into());
+            }
+        }
+        let value = args.iter().fold(value.made_of(&receiver), Value::made_of);
+        let value = if is_elsewhere { value.without(Origin::ENTRY) } else { value };
+        // A method of the file returns what it was given, and more.
+        let own = callees.iter().filter_map(|name| self.go.results.get(&**name));
+        own.fold(value, Value::made_of)
+    }
+}
+
+/// A list with further elements; one that is not known counts as its first element.
+fn appended(args: &[Value]) -> Value {
+    let Some((first, rest)) = args.split_first() else { return Value::default() };
+    let whole = args.iter().fold(first.clone(), Value::made_of);
+    let begin = match &first.known {
+        Some(Const::List(items)) => items.to_vec(),
+        _ => vec![first.clone()],
+    };
+    let all = begin.iter().chain(rest).take(MAX_ITEMS).cloned().collect();
+    Value { known: Value::list(all).known, ..whole }
+}
+
+/// True for functions whose result is, or holds, what the other end of a connection sends. A request that is made is not.
+fn is_answer(name: &str) -> bool {
+    let method = name.rsplit('.').next().unwrap_or(name);
+    match effect(name) {
+        Some((Does::Request | Does::Upload, _)) => {
+            !method.starts_with("NewRequest") && !matches!(method, "SetRequestURI" | "Base" | "URL")
+        }
+        _ => matches!(name, "net/http.DefaultClient.Do" | "net/http.Client.Do"),
     }
 }
 

@@ -1,11 +1,17 @@
-//! Values of expressions.
+//! Values of expressions: variables, members, literals, sums.
 
 use super::super::Tree;
+use super::requests::{HOSTED, joined, of_address};
+use super::sinks::is_command;
 use super::{MAX_DEPTH, MAX_ITEMS, MAX_NAME, children, literal};
 use crate::language::Language;
 use crate::report::StepKind;
 use crate::value::{Origin, Value, concat};
+use std::rc::Rc;
 use tree_sitter::Node;
+
+/// Maximum number of names that a value gets from the value that it belongs to.
+const MAX_NAMES: usize = 6;
 
 impl Tree<'_, '_, '_> {
     /// Value of an expression.
@@ -29,11 +35,7 @@ impl Tree<'_, '_, '_> {
                 let name = self.name_of(node);
                 match &*name {
                     "os.Args" | "os.Stdin" => self.source(Origin::INPUT, &name, node),
-                    _ => {
-                        let owner = field("operand").map(|inner| self.go_value(inner, depth + 1));
-                        let value = Value::name(&name);
-                        owner.map_or_else(|| value.clone(), |owner| value.clone().made_of(&owner))
-                    }
+                    _ => self.member(node, &name, depth),
                 }
             }
             "binary_expression" => {
@@ -44,33 +46,29 @@ impl Tree<'_, '_, '_> {
                     return self.value(node, depth);
                 }
                 let (left, right) = (self.go_value(left, depth + 1), self.go_value(right, depth + 1));
-                concat(&left, &right).made_of(&left).made_of(&right)
+                joined(&left, &right, concat(&left, &right).made_of(&left).made_of(&right))
             }
-            "composite_literal" => match field("body") {
-                Some(body) => {
-                    let items: Vec<Value> = children(body)
-                        .into_iter()
-                        .take(MAX_ITEMS)
-                        .map(|item| {
-                            let inner = item.child_by_field_name("value").unwrap_or(item);
-                            self.go_value(inner, depth + 1)
-                        })
-                        .collect();
-                    Value::list(items)
-                }
-                None => Value::default(),
-            },
+            "composite_literal" => self.composite(node, depth),
             "index_expression" | "slice_expression" | "type_assertion_expression" | "unary_expression" => {
                 let inner = field("operand").or_else(|| node.named_child(0));
                 inner.map_or_else(Value::default, |inner| {
                     let value = self.go_value(inner, depth + 1);
-                    if node.kind() == "unary_expression" { value } else { Value::default().made_of(&value) }
+                    match node.kind() {
+                        "unary_expression" | "type_assertion_expression" => value,
+                        "slice_expression" => {
+                            Value { names: value.names.clone(), ..Value::default() }.made_of(&value)
+                        }
+                        _ => self.element_of(&value),
+                    }
                 })
             }
             "type_conversion_expression" => {
                 field("operand").map_or_else(Value::default, |inner| self.go_value(inner, depth + 1))
             }
             "func_literal" => Value::name(&literal(node)),
+            "keyed_element" => {
+                node.named_child(1).map_or_else(Value::default, |inner| self.go_value(inner, depth + 1))
+            }
             "expression_list" | "parenthesized_expression" | "literal_element" | "variadic_argument" => {
                 let all = children(node);
                 let mut values = all.into_iter().take(MAX_ITEMS).map(|one| self.go_value(one, depth + 1));
@@ -87,10 +85,95 @@ impl Tree<'_, '_, '_> {
         Value::name(name).with_origin(origin).stepped(StepKind::Source, name, at)
     }
 
+    /// Value of a member of a package or of a value.
+    fn member(&mut self, node: Node<'_>, name: &str, depth: usize) -> Value {
+        let Some(operand) = node.child_by_field_name("operand") else { return Value::name(name) };
+        if self.is_package(operand) {
+            return Value::name(name);
+        }
+        let owner = self.go_value(operand, depth + 1);
+        let field = node.child_by_field_name("field").map_or("", |field| self.of(field)).to_owned();
+        // Arguments of a command that was made before.
+        if field == "Args" && is_command(&owner) && owner.elements().is_some() {
+            return Value { names: Value::name("Args").names, ..owner };
+        }
+        let mut value = Value::name(name).made_of(&owner);
+        for own in &owner.names {
+            if self.is_of_library(own) && value.names.len() < MAX_NAMES && own.len() < MAX_NAME {
+                value.names.push(format!("{own}.{field}").into());
+            }
+        }
+        for held in [self.go.fields.get(&field), self.go.field_types.get(&field)].into_iter().flatten() {
+            value.names.extend(held.iter().take(MAX_NAMES).cloned());
+        }
+        if value.origin.has(Origin::REQUEST) {
+            return of_address(value, &field, self.of(operand));
+        }
+        let is_entry = |name: &Rc<str>| {
+            (name.starts_with("archive/zip") || name.starts_with("archive/tar"))
+                && !name.contains("Writer")
+                && !name.contains("FileInfoHeader")
+        };
+        if matches!(&*field, "Name" | "Linkname") && owner.names.iter().any(is_entry) {
+            let at = (node.start_byte(), node.end_byte());
+            return value.with_origin(Origin::ENTRY).stepped(StepKind::Source, &field, at);
+        }
+        value
+    }
+
+    /// Value of a literal of a type with its elements.
+    fn composite(&mut self, node: Node<'_>, depth: usize) -> Value {
+        let Some(body) = node.child_by_field_name("body") else { return Value::default() };
+        let kind = node.child_by_field_name("type").and_then(|kind| self.type_of(kind));
+        let is_address = kind.as_deref() == Some("net/url.URL");
+        let (mut has_host, mut is_open) = (false, false);
+        let mut items = Vec::new();
+        for item in children(body).into_iter().take(MAX_ITEMS) {
+            let value = self.go_value(item, depth + 1);
+            if item.named_child(0).is_some_and(|key| self.of(key) == "Host") {
+                has_host = true;
+                is_open = value.origin.has(Origin::REQUEST);
+            }
+            items.push(value);
+        }
+        let mut value = Value::list(items);
+        if let Some(kind) = kind {
+            value.names.push(kind.as_str().into());
+        }
+        if is_address && has_host && !is_open {
+            value.names.push(HOSTED.into());
+        }
+        value
+    }
+
+    /// Value of an element of a list or a map.
+    pub(super) fn element_of(&self, whole: &Value) -> Value {
+        let mut value = Value::default().made_of(whole);
+        // A path that matches a pattern.
+        if whole.origin.has(Origin::TREE) && whole.as_text().is_some() {
+            value.known.clone_from(&whole.known);
+        }
+        for name in &whole.names {
+            if self.is_of_library(name) && name.len() < MAX_NAME {
+                value.names.push(format!("{name}[]").into());
+            }
+        }
+        for name in whole.elements().iter().flatten().take(MAX_ITEMS).flat_map(|item| &item.names) {
+            if self.is_of_library(name) && value.names.len() < MAX_NAMES && !value.names.contains(name) {
+                value.names.push(name.clone());
+            }
+        }
+        value
+    }
+
     /// Canonical name of an expression; empty for a long one, as a chain of calls is.
     pub(super) fn name_of(&self, node: Node<'_>) -> String {
         let text = self.of(node);
-        if text.len() > MAX_NAME { String::new() } else { self.canonical(text) }
+        if text.len() > MAX_NAME {
+            return String::new();
+        }
+        let plain: String = super::super::without_comments(text).split_whitespace().collect();
+        self.canonical(&plain)
     }
 
     /// True for programs whose values are followed.
