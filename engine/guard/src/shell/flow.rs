@@ -16,8 +16,14 @@ const MAX_BODY_BYTES: usize = 16 << 10;
 /// Maximum nesting of calls that are followed.
 const MAX_CALL_DEPTH: usize = 4;
 /// Origins of arguments that a call is followed for.
-const FOLLOWED: Origin =
-    Origin(Origin::NET.0 | Origin::DECODED.0 | Origin::SECRET.0 | Origin::OUTPUT.0 | Origin::WIDE.0);
+const FOLLOWED: Origin = Origin(
+    Origin::NET.0
+        | Origin::DECODED.0
+        | Origin::SECRET.0
+        | Origin::OUTPUT.0
+        | Origin::WIDE.0
+        | Origin::CALLER.0,
+);
 
 impl Shell<'_, '_> {
     /// Keeps the elements of an array; `adds` appends to it.
@@ -66,6 +72,20 @@ impl Shell<'_, '_> {
                 let first = words.next().cloned().unwrap_or_default();
                 words.fold(first, |sum, word| concat(&concat(&sum, &Value::text(" ")), word))
             }
+        }
+    }
+
+    /// Reports arithmetic over text of a caller, which runs the commands in it: `$((expression))`, with `a[$(id)]`.
+    pub(super) fn arithmetic(&mut self, raw: &str, at: (usize, usize)) {
+        let Some((_, rest)) = raw.split_once("$((") else { return };
+        let inner = rest.split("))").next().unwrap_or(rest);
+        let names = inner.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let given = names
+            .filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+            .map(|name| self.variable(name))
+            .find(|value| value.origin.has(Origin::CALLER));
+        if let Some(value) = given {
+            self.cx.fact_with(Language::Bash, "flow.arithmetic", at, &[value], 0);
         }
     }
 

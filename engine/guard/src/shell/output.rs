@@ -25,6 +25,10 @@ impl Shell<'_, '_> {
         let lists = matches!(name, "find" | "ls" | "fd" | "locate" | "du");
         let wide = lists && args.iter().any(|v| v.as_text().is_some_and(crate::rules::is_root_like));
         let origin = origin | if wide { Origin::WIDE } else { Origin::default() };
+        // Arguments of a tool, out of the message that calls it.
+        let of_tool = matches!(name, "jq" | "gojq" | "jaq")
+            && args.iter().filter_map(Value::as_text).any(|filter| filter.contains(".arguments"));
+        let origin = origin | if of_tool { Origin::CALLER } else { Origin::default() };
         // A filter passes on its input and the files that it is given.
         let narrows = narrows_environment(name, args);
         let passed = || {

@@ -312,6 +312,7 @@ impl Shell<'_, '_> {
                 | "$"
                 | "test_operator" => {
                     let raw = text(child, source).to_owned();
+                    self.arithmetic(&raw, at);
                     for word in self.expand(&raw) {
                         if argv.is_empty() {
                             disguised = word.disguised;
