@@ -110,6 +110,7 @@ fn group(id: u32) -> &'static str {
         141..=165 => "141-165 fourth list",
         166..=181 => "166-181 fifth list",
         182..=204 => "182-204 sixth list",
+        301.. => "301-326 list of Go, shells and Java",
         _ => "205-241 seventh list",
     }
 }

@@ -17,7 +17,11 @@ impl Checks<'_> {
         state: &State,
     ) -> Option<Vouched> {
         match self.danger {
-            Danger::Path | Danger::Below => self.asks_path(name, values, state),
+            Danger::Path | Danger::Below => {
+                let found = self.asks_path(name, values, state);
+                // A function of another file of the package may be the check: `if containsDotDot(h.Name) {`.
+                found.or_else(|| self.asks_elsewhere(receiver, name, values, state))
+            }
             Danger::Redirect => self.asks_redirect(name, receiver, values, state),
             _ => None,
         }
@@ -42,6 +46,21 @@ impl Checks<'_> {
             }
             _ => None,
         }
+    }
+
+    fn asks_elsewhere(
+        &mut self,
+        receiver: Option<&Expr>,
+        name: &str,
+        values: &[&Expr],
+        state: &State,
+    ) -> Option<Vouched> {
+        let is_builtin = matches!(name, "len" | "cap" | "string" | "append");
+        if receiver.is_some() || is_builtin || self.danger != Danger::Below {
+            return None;
+        }
+        let (root, _) = values.iter().rev().find_map(|value| self.derive(value, state))?;
+        Some((vec![root.clone()], vec![root]))
     }
 
     fn asks_redirect(

@@ -248,6 +248,8 @@ pub(super) fn class(name: &str) -> Option<Class> {
                 LIBRARIES.iter().any(|library| name.starts_with(library))
             })
         },
+        // The answer of a server of Go's library, or what writes to it.
+        "web_answer" => |v| v.is_named("net/http.ResponseWriter"),
         // A template of Go's library.
         "template_engine" => |v| {
             v.names.iter().any(|name| name.starts_with("text/template") || name.starts_with("html/template"))

@@ -440,6 +440,12 @@ impl Shell<'_, '_> {
                 self.files.insert(key(&path).to_owned(), content.clone());
             }
         }
+        // A file with a first line of a shell is a script, whoever starts it.
+        if operator.contains('>')
+            && let Some(script) = content.as_text().filter(|text| is_script(text)).map(str::to_owned)
+        {
+            self.child(Language::Bash, &script, &["heredoc"]);
+        }
         if operator.contains('>')
             && let Some(path) = target.as_whole_text()
         {
@@ -601,4 +607,13 @@ fn idle(node: Node<'_>, source: &str) -> bool {
                 | "yes"
         )
     })
+}
+
+/// True for a text whose first line says that a shell executes it.
+fn is_script(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or("");
+    let program = first
+        .strip_prefix("#!")
+        .and_then(|rest| rest.split_whitespace().find(|word| !word.ends_with("/env")));
+    program.is_some_and(crate::rules::is_shell) && text.lines().nth(1).is_some()
 }

@@ -101,10 +101,10 @@ impl Tree<'_, '_, '_> {
     ) {
         let is_member = function.kind() == "selector_expression";
         for name in callees {
-            let literal = self.go.literals.get(&**name).cloned();
+            let literal = self.go.literals.get(&**name);
             let is_literal = literal.is_some();
-            let named = || self.go.params.get(&**name).map(|params| (name.to_string(), params.clone()));
-            let Some((within, params)) = literal.or_else(named) else { continue };
+            let Some(params) = literal.or_else(|| self.go.params.get(&**name)).cloned() else { continue };
+            let within = name.to_string();
             let sites = self.go.sites.entry(name.to_string()).or_default();
             if sites.len() < MAX_SITES && !sites.contains(&at) {
                 sites.push(at);
@@ -120,6 +120,10 @@ impl Tree<'_, '_, '_> {
                 } else {
                     Value::list(nodes[position..].iter().map(|node| self.go_value(*node, 0)).collect())
                 };
+                if plain != param {
+                    let first = self.go_value(*first, 0);
+                    self.teaches(&within, &first_of(plain), first);
+                }
                 let value = if is_literal {
                     let at = (first.start_byte(), first.end_byte());
                     stepped(Value { known: None, ..value }, StepKind::Passed, plain, at)
@@ -179,6 +183,11 @@ impl Tree<'_, '_, '_> {
     pub(super) fn saved_at(&self, path: &Value) -> Option<Value> {
         self.go.saved.get(&file_key(path)?).filter(|content| content.origin.has(TRACKED)).cloned()
     }
+}
+
+/// Name of the first of the arguments that a parameter with `...` takes.
+pub(super) fn first_of(name: &str) -> String {
+    format!("{name}[0]")
 }
 
 /// Path of a file for the table of saved files; a few known characters tell one from others: `os.TempDir() + "/a.so"`.

@@ -52,7 +52,7 @@ impl Tree<'_, '_, '_> {
             return all;
         }
         match node.kind() {
-            "identifier" => all = self.held_by(self.of(node)),
+            "identifier" => all = self.held_by(self.of(node), node.start_byte()),
             "selector_expression" => {
                 let (Some(owner), Some(member)) =
                     (node.child_by_field_name("operand"), node.child_by_field_name("field"))
@@ -161,7 +161,8 @@ impl Tree<'_, '_, '_> {
         if function.kind() == "selector_expression"
             && let Some(root) = self.root_of(function, 0)
         {
-            let held = self.go.held.get(&(self.go.function.clone(), root.clone()));
+            let scope = self.scope_at(function.start_byte(), &root);
+            let held = self.go.held.get(&(scope, root.clone()));
             if let Some(held) = held.or_else(|| self.go.held.get(&(String::new(), root))) {
                 add_all(&mut all, held);
             }
@@ -171,10 +172,11 @@ impl Tree<'_, '_, '_> {
 
     /// Functions that a name stands for: those that a variable holds, or the function of the file or of a package whose names
     /// are all imported.
-    fn held_by(&self, name: &str) -> Functions {
+    fn held_by(&self, name: &str, at: usize) -> Functions {
         let mut all = Vec::new();
         let mut is_known = false;
-        for scope in [&*self.go.function, ""] {
+        let own = self.scope_at(at, name);
+        for scope in [own.as_str(), ""] {
             if let Some(value) = self.go.vars.get(scope).and_then(|vars| vars.get(name)) {
                 is_known = true;
                 for own in &value.names {
@@ -262,7 +264,7 @@ impl Tree<'_, '_, '_> {
         let is_variable = |scope: &str| self.go.vars.get(scope).is_some_and(|vars| vars.contains_key(name));
         node.kind() == "identifier"
             && self.names.contains_key(name)
-            && !is_variable(&self.go.function)
+            && !is_variable(&self.scope_at(node.start_byte(), name))
             && !is_variable("")
     }
 

@@ -38,7 +38,7 @@ impl Tree<'_, '_, '_> {
             "func_literal" => {
                 if let Some(list) = field("parameters") {
                     let names = self.parameters(list, false);
-                    self.go.literals.insert(literal(node), (self.go.function.clone(), names));
+                    self.go.literals.insert(literal(node), names);
                 }
             }
             // A channel holds what is sent to it.
@@ -179,13 +179,11 @@ impl Tree<'_, '_, '_> {
 
     /// Function that a variable belongs to: an assignment does not make a new one, so it may be one of the file.
     pub(super) fn scope_of(&self, target: Node<'_>, name: &str) -> String {
+        let scope = self.scope_at(target.start_byte(), name);
         let statement = target.parent().and_then(|list| list.parent());
         let assigns = statement.is_some_and(|statement| statement.kind() == "assignment_statement");
         let knows = |scope: &str| self.go.vars.get(scope).is_some_and(|vars| vars.contains_key(name));
-        if assigns && !knows(&self.go.function) && knows("") {
-            return String::new();
-        }
-        self.go.function.clone()
+        if assigns && !knows(&scope) && knows("") { String::new() } else { scope }
     }
 
     /// Variable that an expression belongs to: `x`, `x.y`, `x[0]`, `&x`, `*x`, `x[:]`.

@@ -65,8 +65,10 @@ pub(super) struct Flow {
     layouts: FxHashMap<String, Vec<String>>,
     /// Types of the file.
     types: FxHashSet<String>,
-    /// Functions without a name, by the value that stands for them: where they are, and their parameters.
-    literals: FxHashMap<String, (String, Vec<String>)>,
+    /// Parameters of functions without a name, by the value that stands for the function.
+    literals: FxHashMap<String, Vec<String>>,
+    /// Places of functions without a name, by the name of a parameter.
+    inner: FxHashMap<String, Vec<(usize, usize)>>,
     /// Contents of files by their known paths.
     saved: FxHashMap<String, Value>,
 }

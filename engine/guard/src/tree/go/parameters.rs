@@ -32,6 +32,12 @@ const REQUESTS: &[&str] = &[
     "amqp.Delivery",
 ];
 
+/// True for the request as a whole, not a part of it.
+pub(super) fn is_whole_request(value: &Value) -> bool {
+    value.origin.has(Origin::REQUEST)
+        && value.names.iter().any(|name| REQUESTS.iter().any(|kind| name.ends_with(kind)))
+}
+
 /// Signature of a function, as far as it tells who calls it.
 #[derive(Default)]
 struct Signature {
@@ -56,7 +62,8 @@ impl Tree<'_, '_, '_> {
         {
             let kind_node = parameter.child_by_field_name("type");
             let kind = kind_node.map_or("", |kind| self.of(kind));
-            let is_request = REQUESTS.iter().any(|name| kind.trim_start_matches('*').ends_with(name));
+            let is_request = REQUESTS.iter().any(|name| kind.trim_start_matches('*').ends_with(name))
+                && !(kind.ends_with("http.Request") && self.is_client());
             // Behind the request of a tool are its decoded arguments.
             let is_argument = of_tool && !kind.ends_with("Context");
             of_tool |= is_request && kind.contains("mcp.");
@@ -73,6 +80,7 @@ impl Tree<'_, '_, '_> {
             let mut cursor = parameter.walk();
             for name in parameter.children_by_field_name("name", &mut cursor) {
                 names.push(format!("{}{}", self.of(name), if is_variadic { "..." } else { "" }));
+                self.learn_inner(list, self.of(name));
                 if is_listening {
                     self.hold(name, Value::name("net.Listen()"));
                 }
@@ -91,6 +99,30 @@ impl Tree<'_, '_, '_> {
             self.go.params.insert(function, names.clone());
         }
         names
+    }
+
+    /// Notes that a name is a parameter within a function without a name.
+    fn learn_inner(&mut self, list: Node<'_>, name: &str) {
+        let Some(function) = list.parent().filter(|above| above.kind() == "func_literal") else { return };
+        let places = self.go.inner.entry(name.to_owned()).or_default();
+        let place = (function.start_byte(), function.end_byte());
+        if let Err(at) = places.binary_search(&place) {
+            places.insert(at, place);
+        }
+    }
+
+    /// Function that a name belongs to at a place: one without a name, if it is a parameter of it.
+    pub(super) fn scope_at(&self, at: usize, name: &str) -> String {
+        const MAX_LOOKED_AT: usize = 16;
+        let places = self.go.inner.get(name).map_or(&[][..], Vec::as_slice);
+        let before = &places[..places.partition_point(|(start, _)| *start <= at)];
+        let around = before.iter().rev().take(MAX_LOOKED_AT).find(|(_, end)| at < *end);
+        around.map_or_else(|| self.go.function.clone(), |(start, _)| format!("func@{start}"))
+    }
+
+    /// True for a file that makes requests and answers none: its requests are its own.
+    fn is_client(&self) -> bool {
+        self.text.contains("http.NewRequest") && !self.text.contains("ResponseWriter")
     }
 
     fn signature(&self, list: Node<'_>) -> Signature {

@@ -2,13 +2,19 @@
 
 use super::super::Tree;
 use super::calls::{file_key, is_listener};
+use super::parameters::is_whole_request;
 use super::requests::{HOSTED, OWN_HOST, joined};
 use super::sinks::is_command;
+use super::stepped;
 use super::{MAX_ITEMS, children};
 use crate::decode;
+use crate::report::StepKind;
 use crate::rules::{Does, effect};
-use crate::value::{Const, Origin, Value};
+use crate::value::{Const, HOLE, Origin, Value};
 use tree_sitter::Node;
+
+/// Type of the answers of a server.
+const ANSWER: &str = "net/http.ResponseWriter";
 
 impl Tree<'_, '_, '_> {
     pub(super) fn go_call(&mut self, node: Node<'_>, depth: usize) -> Value {
@@ -85,7 +91,10 @@ impl Tree<'_, '_, '_> {
             }
             "path/filepath.Join" | "path.Join" => {
                 let text = args.iter().map(Value::text_or_hole).collect::<Vec<_>>().join("/");
-                return args.iter().fold(Value::text(&text), Value::made_of);
+                let path = args.iter().fold(Value::text(&text), Value::made_of);
+                // A name may be checked where it is put behind a folder, and not in the other branch.
+                let at = (node.start_byte(), node.end_byte());
+                return stepped(path, StepKind::Passed, "filepath.Join", at);
             }
             "fmt.Sprintf" => {
                 let Some(format) = args.first().and_then(Value::as_text) else { return Value::default() };
@@ -108,7 +117,6 @@ impl Tree<'_, '_, '_> {
             | "strconv.ParseBool"
             | "strconv.ParseFloat"
             | "len"
-            | "github.com/cyphar/filepath-securejoin.SecureJoin"
             | "path/filepath.Base"
             | "path.Base"
             | "net/url.QueryEscape"
@@ -128,6 +136,14 @@ impl Tree<'_, '_, '_> {
             return decode::apply(step, input)
                 .unwrap_or_else(|| Value::default().made_of(input).with_origin(Origin::UNPACKED));
         }
+        // The path that a client asked for.
+        if matches!(last_of(&name), "RequestURI" | "EscapedPath") && receiver.origin.has(Origin::REQUEST) {
+            return Value::text(&format!("/{HOLE}")).made_of(&receiver);
+        }
+        // Functions that keep a name inside a folder.
+        if matches!(last_of(&name), "RootPath" | "SecureJoin" | "FollowSymlinkInScope") {
+            return Value::default();
+        }
         // Connection of a client, which holds what that one sends.
         let serves = receiver.names.iter().any(|name| is_listener(name));
         if serves && name.rsplit('.').next().is_some_and(is_accepting) {
@@ -146,10 +162,26 @@ impl Tree<'_, '_, '_> {
             });
             value.known = Value::list(args.iter().skip(at.unwrap_or(0)).cloned().collect()).known;
         }
+        // What writes to an answer of the server is one, too.
+        let writes = matches!(&*name, "encoding/json.NewEncoder" | "bufio.NewWriter" | "io.MultiWriter");
+        if writes && args.iter().any(|argument| argument.is_named(ANSWER)) {
+            value.names.push(ANSWER.into());
+        }
+        // A function that is given the whole request may choose among hosts of the program, and a path stays one.
+        let chooses = args.iter().any(is_whole_request)
+            && !callees.iter().any(|name| self.go.params.contains_key(&**name));
+        let is_path = args.first().is_some_and(|first| {
+            first.origin.has(Origin::REQUEST)
+                && first.as_text().is_some()
+                && !crate::rules::is_open_address(first)
+        });
+        if chooses || is_path {
+            value.names.push(HOSTED.into());
+        }
         for mark in [HOSTED, OWN_HOST] {
-            let is_whole = mark == HOSTED || name.ends_with(".String") || name.ends_with(".Parse");
-            if is_whole && (args.first().is_some_and(|first| first.is_named(mark)) || receiver.is_named(mark))
-            {
+            let of_receiver = mark == HOSTED || matches!(last_of(&name), "String" | "Parse");
+            let is_marked = |value: &Value| value.is_named(mark);
+            if args.iter().any(is_marked) || of_receiver && is_marked(&receiver) {
                 value.names.push(mark.into());
             }
         }
@@ -159,6 +191,11 @@ impl Tree<'_, '_, '_> {
         let own = callees.iter().filter_map(|name| self.go.results.get(&**name));
         own.fold(value, Value::made_of)
     }
+}
+
+/// Last part of a name.
+fn last_of(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
 }
 
 /// A list with further elements; one that is not known counts as its first element.

@@ -123,7 +123,7 @@ impl Tree<'_, '_, '_> {
                 self.reports(node, Some(at), below(&path), "flow.path", path);
             }
             if let Some((at, path)) = given(made_at(name), Origin::ENTRY) {
-                self.reports(node, Some(at), below(&path), "flow.entry", path);
+                self.reports(node, Some(at), Danger::Below, "flow.entry", path);
             }
         }
     }
@@ -212,7 +212,9 @@ impl Tree<'_, '_, '_> {
             "Path" => self.starts(&[value], node, true),
             "Args" => {
                 let words = value.elements().unwrap_or_else(|| vec![owner, value]);
-                self.starts(&words, node, true);
+                if words.first().is_some_and(|word| word.as_text().is_some()) {
+                    self.starts(&words, node, true);
+                }
             }
             "Stdin" if is_fed_interpreter(&owner) => {
                 let program = owner.elements().and_then(|words| words.into_iter().next());

@@ -1,6 +1,7 @@
 //! Values of expressions: variables, members, literals, sums.
 
 use super::super::Tree;
+use super::calls::first_of;
 use super::requests::{HOSTED, joined, of_address};
 use super::sinks::is_command;
 use super::{MAX_DEPTH, MAX_ITEMS, MAX_NAME, children, literal};
@@ -23,9 +24,9 @@ impl Tree<'_, '_, '_> {
         match node.kind() {
             "identifier" => {
                 let name = self.of(node);
-                let own = self.go.vars.get(&self.go.function).and_then(|vars| vars.get(name));
-                let of_file = || self.go.vars.get("").and_then(|vars| vars.get(name));
-                own.or_else(of_file).cloned().unwrap_or_else(|| Value::name(name))
+                let scope = self.scope_at(node.start_byte(), name);
+                let known = |scope: &str| self.go.vars.get(scope).and_then(|vars| vars.get(name));
+                known(&scope).or_else(|| known("")).cloned().unwrap_or_else(|| Value::name(name))
             }
             "call_expression" => self.go_call(node, depth),
             "selector_expression" | "binary_expression" if super::super::is_writing_mode(self.of(node)) => {
@@ -49,6 +50,9 @@ impl Tree<'_, '_, '_> {
                 joined(&left, &right, concat(&left, &right).made_of(&left).made_of(&right))
             }
             "composite_literal" => self.composite(node, depth),
+            "index_expression" if self.first_argument(node).is_some() => {
+                self.first_argument(node).unwrap_or_default()
+            }
             "index_expression" | "slice_expression" | "type_assertion_expression" | "unary_expression" => {
                 let inner = field("operand").or_else(|| node.named_child(0));
                 inner.map_or_else(Value::default, |inner| {
@@ -106,6 +110,9 @@ impl Tree<'_, '_, '_> {
         for held in [self.go.fields.get(&field), self.go.field_types.get(&field)].into_iter().flatten() {
             value.names.extend(held.iter().take(MAX_NAMES).cloned());
         }
+        if owner.is_named(HOSTED) {
+            value.names.push(HOSTED.into());
+        }
         if value.origin.has(Origin::REQUEST) {
             return of_address(value, &field, self.of(operand));
         }
@@ -121,17 +128,27 @@ impl Tree<'_, '_, '_> {
         value
     }
 
+    /// Value of `args[0]`, for a parameter that takes all further arguments.
+    fn first_argument(&self, node: Node<'_>) -> Option<Value> {
+        let (operand, index) = (node.child_by_field_name("operand")?, node.child_by_field_name("index")?);
+        if self.of(index) != "0" || operand.kind() != "identifier" {
+            return None;
+        }
+        let name = self.of(operand);
+        let scope = self.scope_at(node.start_byte(), name);
+        self.go.vars.get(&scope)?.get(&first_of(name)).cloned()
+    }
+
     /// Value of a literal of a type with its elements.
     fn composite(&mut self, node: Node<'_>, depth: usize) -> Value {
         let Some(body) = node.child_by_field_name("body") else { return Value::default() };
         let kind = node.child_by_field_name("type").and_then(|kind| self.type_of(kind));
         let is_address = kind.as_deref() == Some("net/url.URL");
-        let (mut has_host, mut is_open) = (false, false);
+        let mut is_open = false;
         let mut items = Vec::new();
         for item in children(body).into_iter().take(MAX_ITEMS) {
             let value = self.go_value(item, depth + 1);
             if item.named_child(0).is_some_and(|key| self.of(key) == "Host") {
-                has_host = true;
                 is_open = value.origin.has(Origin::REQUEST);
             }
             items.push(value);
@@ -140,7 +157,7 @@ impl Tree<'_, '_, '_> {
         if let Some(kind) = kind {
             value.names.push(kind.as_str().into());
         }
-        if is_address && has_host && !is_open {
+        if is_address && !is_open {
             value.names.push(HOSTED.into());
         }
         value
