@@ -1,6 +1,8 @@
 //! Encodes the messages that `hotcell_launcher::wire` decodes. A property test checks that the two agree.
 
+use std::borrow::Cow;
 use std::ffi::{CStr, CString};
+use std::io;
 
 use hotcell_launcher::wire::{How, IdMap, VERSION, op, request};
 
@@ -113,13 +115,13 @@ pub fn clone_mount(path: &CStr, dev: u64, ino: u64, read_only: bool, idmap: Opti
     w.finish()
 }
 
-/// One step of a template, owned.
+/// One step of a template; a file's contents may be the host's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Op {
+pub enum Op<'a> {
     /// A folder with its mode.
     Dir(CString, u32),
     /// A file with its mode and contents.
-    File(CString, u32, Vec<u8>),
+    File(CString, u32, Cow<'a, [u8]>),
     /// A symbolic link and its target.
     Link(CString, CString),
     /// Bind mount of a host path at a path in the root; the flag allows device nodes.
@@ -128,38 +130,57 @@ pub enum Op {
     Layer(CString),
 }
 
-/// Encodes the operations of a template.
-pub fn ops(ops: &[Op]) -> Vec<u8> {
-    let mut w = Writer::default();
-    w.list(ops, |w, op| match op {
-        Op::Dir(path, mode) => {
-            w.u8(op::DIR);
-            w.cstr(path);
-            w.u32(*mode);
+/// Size from which on the contents of a file are written by themselves: a copy in memory would take longer than a system call.
+const LARGE_BYTES: usize = 4096;
+
+/// Writes the operations of a template; returns their length.
+///
+/// # Errors
+/// When a write fails.
+pub fn write_ops(ops: &[Op<'_>], to: &mut impl io::Write) -> io::Result<usize> {
+    let (mut w, mut len) = (Writer::default(), 0);
+    w.count(ops.len());
+    for op in ops {
+        match op {
+            Op::Dir(path, mode) => {
+                w.u8(op::DIR);
+                w.cstr(path);
+                w.u32(*mode);
+            }
+            Op::File(path, mode, content) => {
+                w.u8(op::FILE);
+                w.cstr(path);
+                w.u32(*mode);
+                if content.len() < LARGE_BYTES {
+                    w.bytes(content);
+                } else {
+                    w.count(content.len());
+                    for part in [&std::mem::take(&mut w).finish(), &content[..]] {
+                        to.write_all(part)?;
+                        len += part.len();
+                    }
+                }
+            }
+            Op::Link(path, says) => {
+                w.u8(op::LINK);
+                w.cstr(path);
+                w.cstr(says);
+            }
+            Op::Bind(from, to, devices) => {
+                w.u8(op::BIND);
+                w.cstr(from);
+                w.cstr(to);
+                w.bool(*devices);
+            }
+            Op::Layer(path) => {
+                w.u8(op::LAYER);
+                w.cstr(path);
+            }
         }
-        Op::File(path, mode, content) => {
-            w.u8(op::FILE);
-            w.cstr(path);
-            w.u32(*mode);
-            w.bytes(content);
-        }
-        Op::Link(path, says) => {
-            w.u8(op::LINK);
-            w.cstr(path);
-            w.cstr(says);
-        }
-        Op::Bind(from, to, devices) => {
-            w.u8(op::BIND);
-            w.cstr(from);
-            w.cstr(to);
-            w.bool(*devices);
-        }
-        Op::Layer(path) => {
-            w.u8(op::LAYER);
-            w.cstr(path);
-        }
-    });
-    w.finish()
+    }
+    let rest = w.finish();
+    to.write_all(&rest)?;
+    Ok(len + rest.len())
 }
 
 /// A Landlock ruleset as planned.
@@ -302,7 +323,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotcell_launcher::wire;
+    use hotcell_launcher::wire::{self, TemplateOp};
     use proptest::prelude::*;
 
     fn text() -> impl Strategy<Value = CString> {
@@ -315,7 +336,37 @@ mod tests {
         list.map(|(rights, path)| (rights, path.to_owned())).collect()
     }
 
+    fn operation() -> impl Strategy<Value = Op<'static>> {
+        let content = prop_oneof![0usize..40, LARGE_BYTES - 2..LARGE_BYTES + 2];
+        let content = (content, any::<u8>()).prop_map(|(len, byte)| Cow::from(vec![byte; len]));
+        prop_oneof![
+            (text(), any::<u32>()).prop_map(|(path, mode)| Op::Dir(path, mode)),
+            (text(), any::<u32>(), content).prop_map(|(path, mode, content)| Op::File(path, mode, content)),
+            (text(), text()).prop_map(|(path, says)| Op::Link(path, says)),
+            (text(), text(), any::<bool>()).prop_map(|(from, to, devices)| Op::Bind(from, to, devices)),
+            text().prop_map(Op::Layer),
+        ]
+    }
+
     proptest! {
+        #[test]
+        fn written_operations_are_read(ops in proptest::collection::vec(operation(), 0..6)) {
+            let mut bytes = Vec::new();
+            let len = write_ops(&ops, &mut bytes).expect("a write to memory");
+            prop_assert_eq!(len, bytes.len());
+            let read = wire::template_ops(&bytes).expect("operations");
+            let back: Vec<Op<'_>> = read
+                .map(|op| match op {
+                    TemplateOp::Dir(path, mode) => Op::Dir(path.to_owned(), mode),
+                    TemplateOp::File(path, mode, content) => Op::File(path.to_owned(), mode, content.into()),
+                    TemplateOp::Link(path, says) => Op::Link(path.to_owned(), says.to_owned()),
+                    TemplateOp::Bind(from, to, devices) => Op::Bind(from.to_owned(), to.to_owned(), devices),
+                    TemplateOp::Layer(path) => Op::Layer(path.to_owned()),
+                })
+                .collect();
+            prop_assert_eq!(back, ops);
+        }
+
         #[test]
         fn encoded_setup_round_trips(
             numbers in any::<(u32, u64, (u32, u32), (u32, u32), u32, u64, u64)>(),

@@ -4,6 +4,7 @@
 //! The launcher builds the root once and clones it for every sandbox. With an image ([`image_ops`]), the
 //! image's layers replace the host's folders, and only the sandbox's own files of `/etc` come from hotcell.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, OsStr};
 use std::io::Read;
@@ -187,7 +188,7 @@ pub type Names = BTreeMap<String, Ipv4Addr>;
 
 /// Operations that build the root, in order. With `names`, the name server is on its loopback, and its
 /// `/etc/hosts` lists these names.
-pub fn ops(host: &HostRoot, given: Given<'_>, names: Option<&Names>, user: u32) -> Vec<Op> {
+pub fn ops<'a>(host: &'a HostRoot, given: Given<'_>, names: Option<&Names>, user: u32) -> Vec<Op<'a>> {
     let mut root = Builder::default();
     root.bind("/usr", "usr", false);
     for (name, top) in &host.top {
@@ -203,13 +204,13 @@ pub fn ops(host: &HostRoot, given: Given<'_>, names: Option<&Names>, user: u32) 
 }
 
 /// Operations that build the root of an image, in order: hotcell's own files, and below them the layers.
-pub fn image_ops(
+pub fn image_ops<'a>(
     image: &ImageRoot,
-    host: &HostRoot,
+    host: &'a HostRoot,
     given: Given<'_>,
     names: Option<&Names>,
     user: u32,
-) -> Vec<Op> {
+) -> Vec<Op<'a>> {
     let mut root = Builder::default();
     own_etc(&mut root, host, names, user);
     mountpoints(&mut root, host, given);
@@ -217,7 +218,7 @@ pub fn image_ops(
     root.ops
 }
 
-fn mountpoints(root: &mut Builder, host: &HostRoot, (places, links): Given<'_>) {
+fn mountpoints(root: &mut Builder<'_>, host: &HostRoot, (places, links): Given<'_>) {
     dev(root, host);
     root.folder("proc");
     root.folder("run");
@@ -230,7 +231,7 @@ fn mountpoints(root: &mut Builder, host: &HostRoot, (places, links): Given<'_>) 
         if place.folder {
             root.folder(relative);
         } else {
-            root.file(relative, 0o444, b"");
+            root.file(relative, 0o444, &b""[..]);
         }
     }
     for (at, says) in links {
@@ -243,20 +244,20 @@ fn mountpoints(root: &mut Builder, host: &HostRoot, (places, links): Given<'_>) 
 }
 
 /// Adds the files of `/etc` that identify user and host: alike in every sandbox.
-fn own_etc(root: &mut Builder, host: &HostRoot, names: Option<&Names>, user: u32) {
+fn own_etc(root: &mut Builder<'_>, host: &HostRoot, names: Option<&Names>, user: u32) {
     let passwd = format!(
         "root:x:0:0:root:/:/usr/sbin/nologin\n\
          sandbox:x:{user}:{user}:sandbox:{HOME}:/bin/sh\n\
          nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
     );
-    root.file("etc/passwd", 0o444, passwd.as_bytes());
+    root.file("etc/passwd", 0o444, passwd.into_bytes());
     let group = format!("root:x:0:\ntty:x:5:\nsandbox:x:{user}:\nnogroup:x:65534:\n");
-    root.file("etc/group", 0o444, group.as_bytes());
-    root.file("etc/hostname", 0o444, b"sandbox\n");
+    root.file("etc/group", 0o444, group.into_bytes());
+    root.file("etc/hostname", 0o444, &b"sandbox\n"[..]);
     let localhost = if host.localhost_v6 { "localhost " } else { "" };
     let mut hosts = format!("127.0.0.1\tlocalhost sandbox\n::1\t{localhost}ip6-localhost ip6-loopback\n");
     hosts.extend(names.into_iter().flatten().map(|(name, at)| format!("{at}\t{name}\n")));
-    root.file("etc/hosts", 0o444, hosts.as_bytes());
+    root.file("etc/hosts", 0o444, hosts.into_bytes());
     let (dns, server) = if names.is_some() {
         (" dns", "nameserver 127.0.0.1\n")
     } else {
@@ -264,14 +265,14 @@ fn own_etc(root: &mut Builder, host: &HostRoot, names: Option<&Names>, user: u32
     };
     let switch =
         format!("passwd: files\ngroup: files\nhosts: files{dns}\nservices: files\nprotocols: files\n");
-    root.file("etc/nsswitch.conf", 0o444, switch.as_bytes());
+    root.file("etc/nsswitch.conf", 0o444, switch.into_bytes());
     root.file("etc/resolv.conf", 0o444, server.as_bytes());
     root.link("etc/mtab", OsStr::new("/proc/self/mounts"));
 }
 
-fn host_etc(root: &mut Builder, host: &HostRoot) {
+fn host_etc<'a>(root: &mut Builder<'a>, host: &'a HostRoot) {
     for (name, content) in &host.etc_files {
-        root.file(format!("etc/{name}"), 0o444, content);
+        root.file(format!("etc/{name}"), 0o444, content.as_slice());
     }
     for (name, says) in &host.etc_links {
         root.link(format!("etc/{name}"), says.as_os_str());
@@ -281,16 +282,16 @@ fn host_etc(root: &mut Builder, host: &HostRoot) {
     }
 }
 
-fn dev(root: &mut Builder, host: &HostRoot) {
+fn dev(root: &mut Builder<'_>, host: &HostRoot) {
     for name in host.devices.iter().chain([&TERMINAL]) {
-        root.file(format!("dev/{name}"), 0o666, b"");
+        root.file(format!("dev/{name}"), 0o666, &b""[..]);
         root.ops.push(Op::Bind(cstring(format!("/dev/{name}")), cstring(format!("dev/{name}")), true));
     }
     root.folder("dev/pts");
     root.folder("dev/shm");
     root.folder("dev/mqueue");
     // Covers forbidden files of /proc; it cannot be opened.
-    root.file("dev/.masked", 0, b"");
+    root.file("dev/.masked", 0, &b""[..]);
     root.file("dev/.primer.js", 0o444, hotcell_launcher::NODE_PRIMER.as_bytes());
     for (name, says) in [
         ("fd", "/proc/self/fd"),
@@ -305,12 +306,12 @@ fn dev(root: &mut Builder, host: &HostRoot) {
 
 /// Collects operations and creates each parent folder once.
 #[derive(Default)]
-struct Builder {
-    ops: Vec<Op>,
+struct Builder<'a> {
+    ops: Vec<Op<'a>>,
     folders: BTreeSet<PathBuf>,
 }
 
-impl Builder {
+impl<'a> Builder<'a> {
     fn parents(&mut self, path: &Path) {
         if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
             self.folder(parent);
@@ -325,10 +326,10 @@ impl Builder {
         self.folders.insert(path.to_owned());
         self.ops.push(Op::Dir(cstring(path), 0o755));
     }
-    fn file(&mut self, path: impl AsRef<Path>, mode: u32, content: &[u8]) {
+    fn file(&mut self, path: impl AsRef<Path>, mode: u32, content: impl Into<Cow<'a, [u8]>>) {
         let path = path.as_ref();
         self.parents(path);
-        self.ops.push(Op::File(cstring(path), mode, content.to_vec()));
+        self.ops.push(Op::File(cstring(path), mode, content.into()));
     }
     fn link(&mut self, path: impl AsRef<Path>, says: &OsStr) {
         let path = path.as_ref();

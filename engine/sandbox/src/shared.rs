@@ -376,14 +376,15 @@ impl Ready {
         };
         let layers =
             image.iter().flat_map(|image| &image.layers).filter_map(|layer| hold(layer).ok()).collect();
-        let bytes = encode::ops(&match image {
+        let ops = match image {
             Some(image) => {
                 root::image_ops(image, host, (places, links), names.as_ref(), crate::ids::INSIDE_ID)
             }
             None => root::ops(host, (places, links), names.as_ref(), crate::ids::INSIDE_ID),
-        });
-        let memory = socket::sealed(c"hotcell-template", &bytes).map_err(Trouble::Here)?;
-        self.launcher.ask_later(&encode::template(id, bytes.len()), &[memory.as_fd()])?;
+        };
+        let written = socket::sealed_by(c"hotcell-template", |memory| encode::write_ops(&ops, memory));
+        let (memory, len) = written.map_err(Trouble::Here)?;
+        self.launcher.ask_later(&encode::template(id, len), &[memory.as_fd()])?;
         self.templates.insert(differs.clone(), Template { id, _layers: layers });
         self.next += 1;
         Ok(id)

@@ -1,6 +1,7 @@
 //! Messages with descriptors over a `SOCK_SEQPACKET` pair. A thin layer; decisions are made in `launcher` and
 //! `supervise`.
 
+use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -95,7 +96,15 @@ pub fn receive_into(socket: BorrowedFd<'_>, buffer: &mut [u8], room: usize) -> i
 
 /// A memfd with these bytes, sealed so that it cannot be changed any more.
 pub fn sealed(name: &std::ffi::CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
-    seal(memfd_create(name, SEALABLE)?, bytes)
+    sealed_by(name, |file| file.write_all(bytes)).map(|(memory, ())| memory)
+}
+
+/// A memfd that `write` fills, sealed like that of [`sealed`]; with the result of `write`.
+pub fn sealed_by<T>(
+    name: &std::ffi::CStr,
+    write: impl FnOnce(&mut File) -> io::Result<T>,
+) -> io::Result<(OwnedFd, T)> {
+    seal(memfd_create(name, SEALABLE)?, write)
 }
 
 const SEALABLE: MFdFlags = MFdFlags::MFD_CLOEXEC.union(MFdFlags::MFD_ALLOW_SEALING);
@@ -108,7 +117,7 @@ pub fn sealed_program(name: &std::ffi::CStr, bytes: &[u8]) -> io::Result<OwnedFd
         Err(nix::errno::Errno::EINVAL) => memfd_create(name, SEALABLE),
         made => made,
     }?;
-    seal(fd, bytes)
+    seal(fd, |file| file.write_all(bytes)).map(|(memory, ())| memory)
 }
 
 /// Reads a memfd that another process sealed, at most `most` bytes; fails for any other file, or if it can
@@ -120,7 +129,7 @@ pub fn read_sealed(fd: OwnedFd, most: u64) -> io::Result<Vec<u8>> {
     if !SealFlag::from_bits_retain(seals).contains(SEALED) {
         return Err(bad("it can still be changed"));
     }
-    let file = std::fs::File::from(fd);
+    let file = File::from(fd);
     let len = file.metadata()?.len();
     if len > most {
         return Err(bad(&format!("it has {len} bytes, and at most {most} are taken")));
@@ -135,11 +144,11 @@ const SEALED: SealFlag = SealFlag::F_SEAL_SEAL
     .union(SealFlag::F_SEAL_GROW)
     .union(SealFlag::F_SEAL_WRITE);
 
-fn seal(fd: OwnedFd, bytes: &[u8]) -> io::Result<OwnedFd> {
-    let mut file = std::fs::File::from(fd);
-    file.write_all(bytes)?;
+fn seal<T>(fd: OwnedFd, write: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<(OwnedFd, T)> {
+    let mut file = File::from(fd);
+    let written = write(&mut file)?;
     fcntl(file.as_fd(), FcntlArg::F_ADD_SEALS(SEALED))?;
-    Ok(file.into())
+    Ok((file.into(), written))
 }
 
 #[cfg(test)]
