@@ -6,8 +6,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::process::{Child, Command, Stdio};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,6 +15,9 @@ use hotcell_launcher::EXECUTABLE;
 use hotcell_launcher::wire::{Step, tell};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 
 use crate::failure::{CROWDED, Failure};
 use crate::{encode, ids, socket, sys};
@@ -55,7 +57,9 @@ impl Trouble {
 #[derive(Debug)]
 pub struct Launcher {
     socket: OwnedFd,
-    child: Child,
+    process: Pid,
+    /// True when its end was seen, so that another process may have its number.
+    has_ended: bool,
     next_tag: AtomicU32,
     /// Tags of requests whose answers have not been read yet, in order.
     unsettled: Mutex<VecDeque<u32>>,
@@ -77,16 +81,10 @@ impl Launcher {
 
     fn spawn() -> io::Result<Self> {
         let (ours, theirs) = socket::pair()?;
-        let program = program()?;
-        // The socket is standard input, which needs no code between fork and exec.
-        let child = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::from(theirs))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        Ok(Self { socket: ours, child, next_tag: AtomicU32::new(1), unsettled: Mutex::default() })
+        let null = File::options().write(true).open("/dev/null")?;
+        let process = sys::start_program(program()?.as_fd(), theirs.as_fd(), null.as_fd())?;
+        let (next_tag, unsettled) = (AtomicU32::new(1), Mutex::default());
+        Ok(Self { socket: ours, process, has_ended: false, next_tag, unsettled })
     }
 
     /// Sends a request and waits for its answer, which may carry a descriptor.
@@ -172,20 +170,25 @@ impl Launcher {
 
     /// Whether the launcher has ended, and its sandboxes with it.
     pub fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
+        let goes_on = !self.has_ended
+            && waitpid(self.process, Some(WaitPidFlag::WNOHANG)) == Ok(WaitStatus::StillAlive);
+        self.has_ended = !goes_on;
+        self.has_ended
     }
 
     /// The launcher's process id, for tests that kill it.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process.as_raw().unsigned_abs()
     }
 }
 
 impl Drop for Launcher {
     fn drop(&mut self) {
         // The launcher would end when the socket is closed; killing it also works when it is stopped.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if !self.has_ended {
+            let _ = kill(self.process, Signal::SIGKILL);
+            let _ = waitpid(self.process, None);
+        }
     }
 }
 

@@ -1,11 +1,16 @@
 //! System calls without a safe wrapper in any crate: seccomp notifications, Landlock's version, sealed
 //! memfds, descriptors in messages.
 
+use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::errno::Errno;
 use nix::libc;
+use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::wait::waitpid;
+use nix::unistd::Pid;
 use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 
 use crate::kernel_text;
@@ -24,6 +29,63 @@ pub fn landlock_abi() -> io::Result<u32> {
         )
     };
     if version < 0 { Err(io::Error::last_os_error()) } else { Ok(u32::try_from(version).unwrap_or(0)) }
+}
+
+/// Starts a program from its descriptor, with `stdin` as standard input and `null` as both outputs, in `/`, without variables and with all signals blocked; returns
+/// its process.
+///
+/// As posix_spawn(3), by a child that shares this process's memory until it executes the program (`CLONE_VM`, `CLONE_VFORK`), but without a call for each of 64 signals.
+/// Handlers cannot run in the child, since its signals stay blocked.
+pub fn start_program(
+    program: BorrowedFd<'_>,
+    stdin: BorrowedFd<'_>,
+    null: BorrowedFd<'_>,
+) -> io::Result<Pid> {
+    let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))?;
+    let mut start = Start {
+        argv: [path.as_ptr(), std::ptr::null()],
+        streams: [stdin, null, null].map(|fd| fd.as_raw_fd()),
+        errno: 0,
+    };
+    let mut stack = [std::mem::MaybeUninit::<u128>::uninit(); 1024];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let blocked = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    // SAFETY: this thread waits until the child has executed the program or has ended, so that the stack and `start` live for as long as it uses them; the child
+    // makes system calls alone, and calls no handler, since all signals are blocked. The stack grows down from its end, which is aligned. clone(2)
+    let pid =
+        unsafe { libc::clone(execute, stack.as_mut_ptr_range().end.cast(), flags, (&raw mut start).cast()) };
+    let cloned = Errno::result(pid);
+    blocked.thread_set_mask()?;
+    let pid = Pid::from_raw(cloned?);
+    if start.errno != 0 {
+        waitpid(pid, None)?;
+        return Err(io::Error::from_raw_os_error(start.errno));
+    }
+    Ok(pid)
+}
+
+/// Arguments of [`execute`], and the error that it met.
+struct Start {
+    argv: [*const libc::c_char; 2],
+    streams: [RawFd; 3],
+    errno: i32,
+}
+
+/// The child of [`start_program`].
+extern "C" fn execute(start: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: the caller's value, which nothing else uses meanwhile; all pointers are into the caller's memory, and the calls may be made in such a child.
+    unsafe {
+        let start = &mut *start.cast::<Start>();
+        let made = start.streams.iter().zip(0..).all(|(from, to)| {
+            // A descriptor that is there already stays open when the program is executed.
+            if *from == to { libc::fcntl(to, libc::F_SETFD, 0) >= 0 } else { libc::dup2(*from, to) >= 0 }
+        });
+        if made && libc::chdir(c"/".as_ptr()) >= 0 {
+            libc::execve(start.argv[0], start.argv.as_ptr(), [std::ptr::null()].as_ptr());
+        }
+        start.errno = Errno::last_raw();
+        libc::_exit(127)
+    }
 }
 
 /// Gives pages of the heap that nothing uses back to the system. malloc_trim(3)
