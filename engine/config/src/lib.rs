@@ -47,7 +47,7 @@ pub use agents::{AgentLimits, AgentSettings};
 pub use asked_by::AskedBy;
 pub use fleet::FleetSettings;
 pub use guard::{GuardSettings, Mode, RulesDigest};
-pub use merge::{Merged, Widening, merge};
+pub use merge::{Merged, Widening, merge, merge_with};
 pub use receipts::{KeySource, ReceiptSettings};
 pub use secrets::{ChosenSecrets, SecretDefinition, SecretOption, SecretSettings};
 pub use sessions::SessionSettings;

@@ -9,7 +9,7 @@ use hotcell_sandbox::Limits;
 use hotcell_sandbox::policy::{Confinement, Network, OPEN_FILES, Policy, ProcView};
 use hotcell_sandbox::profile::Profile;
 
-use crate::network::{self, NetworkSetting};
+use crate::network::{self, MakeProxy, NetworkSetting};
 
 use super::agents::AgentSettings;
 use super::asked_by::AskedBy;
@@ -55,6 +55,9 @@ pub struct Widening {
     pub allowed: String,
 }
 
+/// Settings of the user, of the environment, and of the project with the profile that it names.
+pub type Sources<'a> = (&'a Settings, &'a Settings, Option<(&'a Settings, Option<&'a Profile>)>);
+
 /// Merges the sources. `base` is the profile that the user chose, `limits` are the defaults, `project` the
 /// project's settings with the profile that it names. A profile in the request takes precedence over the
 /// project's.
@@ -68,6 +71,20 @@ pub fn merge(
     user: &Settings,
     environment: &Settings,
     project: Option<(&Settings, Option<&Profile>)>,
+    request: &RunSettings,
+) -> Result<Merged, Widening> {
+    merge_with(network::proxy, base, limits, (user, environment, project), request)
+}
+
+/// Like [`fn@merge`], with what makes the proxy of a run that has one: a program that starts no such run has no code of a proxy.
+///
+/// # Errors
+/// Like [`fn@merge`].
+pub fn merge_with(
+    proxy: MakeProxy,
+    base: &Profile,
+    limits: &Limits,
+    (user, environment, project): Sources<'_>,
     request: &RunSettings,
 ) -> Result<Merged, Widening> {
     let mut policy = base.policy_over(limits);
@@ -91,6 +108,7 @@ pub fn merge(
         return Err(Widening { of_project: false, key: "network", asked, allowed });
     }
     apply((&mut policy, &mut hosts), &mut env, request);
+    policy.job.proxy = (policy.shape.network == Network::Proxy).then(|| proxy(hosts.clone()));
     // The request takes precedence here, too.
     let asked = project.and_then(|(settings, _)| settings.run.guard).filter(|_| request.guard.is_none());
     let mode = asked.map_or(guard.mode, |asked| asked.min(guard.mode));
@@ -119,13 +137,11 @@ fn set_network(policy: &mut Policy, hosts: &mut AllowList, setting: &NetworkSett
         NetworkSetting::Hosts(list) if policy.shape.network != Network::Off => list.clone(),
         _ => AllowList::default(),
     };
-    (policy.shape.network, policy.job.proxy, policy.shape.relays) = match setting {
-        NetworkSetting::Off => (Network::Off, None, Vec::new()),
+    (policy.shape.network, policy.shape.relays) = match setting {
+        NetworkSetting::Off => (Network::Off, Vec::new()),
         _ if policy.shape.network == Network::Off => return,
-        NetworkSetting::None => (Network::Loopback, None, Vec::new()),
-        NetworkSetting::Hosts(list) => {
-            (Network::Proxy, Some(network::proxy(list.clone())), network::relays(list))
-        }
+        NetworkSetting::None => (Network::Loopback, Vec::new()),
+        NetworkSetting::Hosts(list) => (Network::Proxy, network::relays(list)),
     };
 }
 

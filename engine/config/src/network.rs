@@ -70,6 +70,24 @@ impl<'de> Deserialize<'de> for NetworkSetting {
     }
 }
 
+/// Maker of a run's proxy to these hosts.
+pub type MakeProxy = fn(AllowList) -> SharedProxy;
+
+/// In place of [`proxy`], for a program without one: no sandbox starts with it.
+#[must_use]
+pub fn no_proxy(_allow: AllowList) -> SharedProxy {
+    SharedProxy::new(Nowhere)
+}
+
+#[derive(Debug)]
+struct Nowhere;
+
+impl Proxy for Nowhere {
+    fn serve(&self, _sockets: Sockets) -> io::Result<Box<dyn Serving>> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this program has no proxy"))
+    }
+}
+
 /// A proxy to these hosts.
 #[must_use]
 pub fn proxy(allow: AllowList) -> SharedProxy {

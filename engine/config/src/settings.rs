@@ -103,6 +103,8 @@ pub struct Settings {
     pub fleet: FleetSettings,
     /// Team mode of the page.
     pub web: WebSettings,
+    /// True when a table has its former name, of which reading the file warned.
+    pub has_former_names: bool,
 }
 
 /// The table `mcp` of a configuration file. Anything not named is forbidden.
@@ -375,6 +377,7 @@ impl Settings {
                 .map_err(|(key, why)| FileError::of_key(file, key, why).found_in(text))?,
             quarantine: written.quarantine,
             approvals: written.approvals,
+            has_former_names: written.hot.is_some(),
             pool: pool(written.pool, written.hot, file).map_err(|e| e.found_in(text))?,
             sessions: written.sessions,
             mcp: McpSettings {

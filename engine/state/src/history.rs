@@ -178,6 +178,20 @@ impl History {
         waiting::append(folder, run, outcome)
     }
 
+    /// True when few runs wait for the database, so that [`Self::note`] does not open it.
+    #[must_use]
+    pub fn has_room(folder: &StateFolder) -> bool {
+        waiting::is_few(folder)
+    }
+
+    /// As [`Self::note`], for a program without the database, which records a run only where there [is room](Self::has_room).
+    ///
+    /// # Errors
+    /// When the state folder cannot be written.
+    pub fn note_alone(folder: &StateFolder, run: &Stored, outcome: &RunReport) -> Result<(), StateError> {
+        waiting::append_alone(folder, run, outcome)
+    }
+
     /// Moves runs of [`Self::note`] into the database, for those who read its tables themselves. If that is not possible now,
     /// they stay where they are.
     pub fn settle(folder: &StateFolder) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::Cause;
-use hotcell_sandbox::{BoxFuture, Changed, Home, Running, Spawn};
+use hotcell_sandbox::{BoxFuture, Changed, Home, Policy, Running, Spawn};
 
 use crate::compile::Built;
 use crate::request::Prepared;
@@ -86,6 +86,19 @@ pub async fn execute(
     Executed { report, changes_error, abandoned }
 }
 
+/// Runs a policy that needs nothing before and after the program, once, in a sandbox of `spawn`; `stop` as in [`execute()`].
+pub async fn execute_policy(
+    spawn: &dyn Spawn,
+    policy: &Policy,
+    observer: &mut dyn Observer,
+    stop: impl Future<Output = Option<&'static str>> + Send,
+) -> Executed {
+    let mut stop = Stop { future: std::pin::pin!(stop), reason: None };
+    let Performed { mut report, abandoned, .. } = begin(spawn, policy, observer, &mut stop).await;
+    crate::elsewhere::take(&mut report);
+    Executed { report, changes_error: None, abandoned }
+}
+
 /// A stop signal, which resolves once.
 struct Stop<'a, F> {
     future: Pin<&'a mut F>,
@@ -146,17 +159,27 @@ async fn perform<F: Future<Output = Option<&'static str>> + Send>(
             }
         }
     }
+    let mut performed = begin(spawn, &prepared.policy, observer, stop).await;
+    performed.report.compile = compiled;
+    performed
+}
+
+/// Starts the program, and follows it to its end.
+async fn begin<F: Future<Output = Option<&'static str>> + Send>(
+    spawn: &dyn Spawn,
+    policy: &Policy,
+    observer: &mut dyn Observer,
+    stop: &mut Stop<'_, F>,
+) -> Performed {
     let started = tokio::select! {
         biased;
         () = stop.wait() => return stop.outcome().into(),
-        started = spawn.spawn(&prepared.policy) => started,
+        started = spawn.spawn(policy) => started,
     };
-    let mut performed = match started {
+    match started {
         Ok(running) => follow(running, observer, stop).await,
         Err(refusal) => RunReport::from(refusal).into(),
-    };
-    performed.report.compile = compiled;
-    performed
+    }
 }
 
 /// Follows a started program and its output to the end.

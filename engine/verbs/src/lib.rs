@@ -60,7 +60,7 @@ mod variables;
 pub mod workspaces;
 
 pub use changes::ChangePolicy;
-pub use execute::{Executed, Observer, execute};
+pub use execute::{Executed, Observer, execute, execute_policy};
 pub use language::Language;
 pub use request::{Merged, Prepared, RunRequest, RunTarget, Source};
 pub use test::{PreparedTest, TestRequest, Unready};

@@ -30,12 +30,15 @@ use crate::language::{self, Places, Steps};
 use crate::outputs::{FOLDER, OutputRequest};
 use crate::variables;
 use hotcell_config::limits;
+use hotcell_config::network::{self, MakeProxy};
 use hotcell_config::typed;
 use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_review::whole_command::Input;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
+pub use plain::{PlainRun, PreparedPlain};
 
+mod plain;
 mod programs;
 mod scanned;
 mod source;
@@ -227,6 +230,15 @@ impl RunRequest {
     /// # Errors
     /// A report when the profile or the configuration is invalid.
     pub fn merge(&self, configuration: &Configuration) -> Result<Merged, ErrorReport> {
+        self.merge_with(configuration, network::proxy)
+    }
+
+    /// Like [`RunRequest::merge`], with what makes the proxy of a run that has one.
+    pub(crate) fn merge_with(
+        &self,
+        configuration: &Configuration,
+        proxy: MakeProxy,
+    ) -> Result<Merged, ErrorReport> {
         let Configuration { user, environment, project, .. } = configuration;
         let sources = [
             (&self.settings.profile, None),
@@ -251,8 +263,8 @@ impl RunRequest {
             _ => None,
         };
         let project_settings = project.as_ref().map(|file| (&file.settings, theirs.as_ref()));
-        let joined =
-            hotcell_config::merge(&base, &self.limits, user, environment, project_settings, &self.settings);
+        let sources = (user, environment, project_settings);
+        let joined = hotcell_config::merge_with(proxy, &base, &self.limits, sources, &self.settings);
         let joined = joined.map_err(|widening| {
             if !widening.of_project {
                 return ErrorReport::new(Code::Configuration, widening.to_string())
@@ -274,14 +286,8 @@ impl RunRequest {
         let secrets = hotcell_config::secrets::choose(&user.run.secrets, theirs, &self.settings.secrets)?;
         let compile = if self.compiles() {
             // Merges the same sources for the compile step, whose default limits are those of compilers.
-            let over = hotcell_config::merge(
-                &base,
-                &limits::for_tests(),
-                user,
-                environment,
-                project_settings,
-                &self.settings,
-            );
+            let over =
+                hotcell_config::merge_with(proxy, &base, &limits::for_tests(), sources, &self.settings);
             over.map(|m| m.policy.job.limits).ok()
         } else {
             None

@@ -85,12 +85,42 @@ pub(super) fn append(folder: &StateFolder, run: &Stored, outcome: &RunReport) ->
             ))));
         }
     }
+    write(&file, size, run, outcome).map_err(bad)
+}
+
+/// True when the next [`append`] moves no records.
+pub(super) fn is_few(folder: &StateFolder) -> bool {
+    match folder.dir().symlink_metadata(name()) {
+        Ok(file) => file.len() < MANY_BYTES,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// Appends a run without moving earlier ones.
+///
+/// # Errors
+/// When the file cannot be written, or is full.
+pub(super) fn append_alone(
+    folder: &StateFolder,
+    run: &Stored,
+    outcome: &RunReport,
+) -> Result<(), StateError> {
+    let bad = |error| StateError::Io { path: folder.path().into(), what: "cannot be written", error };
+    let file = open(folder, Way::Append).map_err(bad)?;
+    let size = file.metadata().map_err(bad)?.len();
+    if size >= MAX_BYTES {
+        return Err(bad(io::Error::other(format!("{} is full", name()))));
+    }
+    write(&file, size, run, outcome).map_err(bad)
+}
+
+/// Writes a record behind those of this size.
+fn write(mut file: &File, size: u64, run: &Stored, outcome: &RunReport) -> io::Result<()> {
     // A part of a record that a killed process left ends here.
     let record = format!("\n{}", json(&Record::of(run, outcome)));
-    file.write_all(record.as_bytes()).map_err(|error| {
+    file.write_all(record.as_bytes()).inspect_err(|_| {
         // Without the part that was written.
         let _ = file.set_len(size);
-        bad(error)
     })
 }
 
@@ -332,7 +362,7 @@ mod tests {
         for n in 0..20 {
             History::note(&folder, &run(&format!("{n:04x}")), &long).unwrap();
         }
-        assert!(size(&folder) < MANY_BYTES, "{}", size(&folder));
+        assert!(size(&folder) < MANY_BYTES && History::has_room(&folder), "{}", size(&folder));
         assert_eq!(ids(&folder).len(), 20);
         // A newer hotcell's database: its runs wait for it, up to a bound.
         let database = Connection::open(folder.database()).unwrap();
@@ -380,6 +410,21 @@ mod tests {
         assert_eq!(listed(), ["cc33", "aa11", "bb22"]);
         assert!(size(&folder) > 0, "nothing is moved");
         assert_eq!(ids(&folder), ["cc33", "aa11", "bb22"]);
+    }
+
+    #[test]
+    fn program_without_the_database_adds_runs_where_few_wait() {
+        let (_dir, folder) = folder();
+        assert!(History::has_room(&folder));
+        History::note_alone(&folder, &run("aa11"), &outcome("x")).unwrap();
+        History::note(&folder, &run("aa22"), &outcome("x")).unwrap();
+        History::note_alone(&folder, &run("aa33"), &outcome("x")).unwrap();
+        assert_eq!(ids(&folder), ["aa33", "aa22", "aa11"]);
+        let long = outcome(&"x".repeat(20_000));
+        let full =
+            (0..1000).find_map(|n| History::note_alone(&folder, &run(&format!("b{n:04x}")), &long).err());
+        assert!(full.expect("the file is bounded").to_string().contains("is full"));
+        assert!(!History::has_room(&folder) && size(&folder) < MAX_BYTES + 64 * 1024);
     }
 
     #[test]
