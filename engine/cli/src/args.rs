@@ -24,6 +24,7 @@ mod learn;
 mod make;
 mod mcp;
 mod model;
+mod plain;
 mod quarantine;
 mod receipt;
 mod records;
@@ -58,6 +59,7 @@ pub use mcp::{
     UninstallArgs, WrapArgs,
 };
 pub use model::{AddModelArgs, AskArgs, ModelCommand, UsageArgs, UsageCommand};
+pub use plain::parse as parse_plain;
 pub use quarantine::{QuarantineArgs, QuarantineCommand};
 pub use receipt::{KeyCommand, ReceiptCommand, VerifyArgs};
 pub use records::{AuditCommand, RunsCommand, SuggestedCommand};

@@ -1,9 +1,9 @@
 //! The small program that packages install as `hotcell`, with the whole program behind it.
 //!
 //! A start of the whole program reads 600 pages before `main`, most of them to apply relocations: as much time as a sandbox takes. The front
-//! has the code of `run` alone, and does what the whole program would do by the same functions; it becomes the whole program
-//! for any other command line, and for one that it does not understand. What a run needs of the whole program as another process
-//! (the guard's reader) is started from the whole program's file.
+//! has the code of a plain run alone, and does what the whole program would do by the same functions; it becomes the whole program
+//! for any other command line, and for one that it does not understand. The linker leaves out what a plain run does not reach. What a run
+//! needs of the whole program as another process (the guard's reader) is started from the whole program's file.
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -11,32 +11,23 @@ use std::path::Path;
 
 use hotcell_sandbox::own_program;
 use hotcell_scanning::reader;
-use hotcell_state::report::{Code, ErrorReport};
 
-use crate::args::{Command, LogFormat, parse_run};
-use crate::{exit, run, terminal, typed_paths, usage};
+use crate::{exit, plain};
 
 /// Version of this program, which is also in the name of the whole program's file.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Runs `hotcell run`, prints the version, or becomes the whole program.
+/// Runs a plain `hotcell run`, prints the version, or becomes the whole program.
 pub fn front() -> ! {
     let words: Vec<OsString> = std::env::args_os().collect();
     answer_version(&words);
     let whole = own_program::engine(VERSION);
     // Without the whole program nothing would be scanned.
     if let Ok(whole) = &whole
-        && let Some((cli, matches, parser)) = parse_run(&words)
-        && let Command::Run(args) = &cli.command
-        && args.remote.is_none()
-        && typed_paths::check(&parser, &matches, &crate::context::current_folder()).is_ok()
+        && let Some(plain) = plain::plain(&words)
     {
-        terminal::log::start(&cli.common, LogFormat::Text);
         reader::read_with(whole.clone());
-        let code = run::run(&cli.common, args).unwrap_or_else(|error| {
-            usage::fail(&ErrorReport::new(Code::Internal, format!("{error:#}")), cli.common.json)
-        });
-        std::process::exit(code.into());
+        std::process::exit(plain.run().into());
     }
     let error = match whole {
         Ok(whole) => format!("{} cannot be started: {}", whole.display(), become_whole(&whole, &words)),

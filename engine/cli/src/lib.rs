@@ -39,6 +39,7 @@ mod terminal;
 
 mod backend;
 mod farm;
+mod plain;
 mod result_file;
 mod review;
 mod run;

@@ -186,16 +186,8 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     let has_failed = executed.report.cause == Cause::Exited && executed.report.exit_code != Some(0);
     let image = prepared.image_digest();
     let code = answer(executed.report, code, verdict, image);
-    if has_failed
-        && args.workspace.is_none()
-        && !common.json
-        && !common.quiet
-        && let Some(word) = unseen(&args.program, &cwd)
-    {
-        let word = printable_line(&word.to_string_lossy());
-        notes::say(format!(
-            "{word} is in the current folder, which the program does not see: --workspace . shows a copy of it"
-        ));
+    if has_failed && args.workspace.is_none() {
+        say_unseen(common, &args.program, &cwd);
     }
     // The rest of the sandbox is cleaned up after this process.
     way.leave();
@@ -286,7 +278,7 @@ fn install(
 }
 
 /// Standard input (`None` for an empty one), or the reason why it cannot be used.
-type Stream = Result<Option<File>, String>;
+pub type Stream = Result<Option<File>, String>;
 
 /// Checks command line and configuration, and prepares the run.
 fn begin(
@@ -411,7 +403,7 @@ pub fn source() -> Result<Vec<u8>, ErrorReport> {
 }
 
 /// Opens the program's standard input; `None` when it is empty.
-fn input(stdin: Option<&OsString>, cwd: &Path, trees: &[PathBuf]) -> Stream {
+pub fn input(stdin: Option<&OsString>, cwd: &Path, trees: &[PathBuf]) -> Stream {
     let file = match stdin {
         Some(word) if word == "null" => return Ok(None),
         Some(word) if word != "-" => {
@@ -465,6 +457,11 @@ pub struct Passed<'a> {
 }
 
 impl<'a> Passed<'a> {
+    /// The streams of a run without a terminal.
+    pub const fn of_plain(common: &'a Common, input: Option<Given>) -> Self {
+        Self { common, raw: false, input, session: None, written: Ok(()) }
+    }
+
     /// The streams of a run without standard input and without a terminal.
     pub const fn output_only(common: &'a Common, raw: bool) -> Self {
         Self { common, raw, input: None, session: None, written: Ok(()) }
@@ -514,10 +511,7 @@ pub fn answer(
     (outcome, code): (&RunReport, Option<u8>),
     roots: &[&Path],
 ) -> u8 {
-    let mut code = code.unwrap_or_else(|| exit::of_outcome(outcome));
-    if common.json {
-        code = printed(exit::print_json(outcome), code);
-    }
+    let mut code = told(common, outcome, code);
     // If the output is no longer read, there is nothing more to print.
     if code != exit::UNHEARD {
         scan::frames_of(outcome, roots, common);
@@ -529,6 +523,25 @@ pub fn answer(
         remember_or_warn(choice, stored, outcome);
     }
     code
+}
+
+/// Prints the outcome as JSON where that is asked for; returns the exit status. `code` overrides that of the outcome.
+pub fn told(common: &Common, outcome: &RunReport, code: Option<u8>) -> u8 {
+    let code = code.unwrap_or_else(|| exit::of_outcome(outcome));
+    if common.json { printed(exit::print_json(outcome), code) } else { code }
+}
+
+/// Says which file of the current folder a command names that failed without seeing it.
+pub fn say_unseen(common: &Common, program: &[OsString], cwd: &Path) {
+    if !common.json
+        && !common.quiet
+        && let Some(word) = unseen(program, cwd)
+    {
+        let word = printable_line(&word.to_string_lossy());
+        notes::say(format!(
+            "{word} is in the current folder, which the program does not see: --workspace . shows a copy of it"
+        ));
+    }
 }
 
 /// Warns of variables that were to be passed through but are not set.

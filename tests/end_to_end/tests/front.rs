@@ -29,6 +29,9 @@ fn essence(ended: &Ended) -> (Option<i32>, Option<i32>, String, String) {
             for volatile in ["usage", "timings_us"] {
                 object.remove(volatile);
             }
+            for hit in object.get_mut("limits_hit").and_then(Value::as_array_mut).into_iter().flatten() {
+                hit.as_object_mut().and_then(|hit| hit.remove("at_us"));
+            }
             // Where no cgroup can be made, the reason has the path of one that each run would have made.
             if let Some(layers) = object.get_mut("layers").and_then(Value::as_object_mut) {
                 let cgroup = layers.get("cgroup").and_then(Value::as_str).unwrap_or_default();
@@ -94,6 +97,117 @@ fn front_answers_like_the_whole_program() {
             rows["runs"].as_array().unwrap().iter().filter(|row| row["command"][0] == "echo").count();
         assert_eq!(commands, 2, "one run of each program: {rows:#}");
     });
+}
+
+/// Options that a plain run may have, and some that it may not, each with another that may stand beside it.
+const OPTIONS: [&[&str]; 19] = [
+    &[],
+    &["--quiet"],
+    &["--no-history"],
+    &["--no-daemon", "-T"],
+    &["--env", "A=1", "--env", "HOME=/tmp"],
+    &["--env", "NOT_SET_ANYWHERE"],
+    &["--memory", "64M", "--max-processes=9"],
+    &["--timeout", "20s", "--cpu-time", "none"],
+    &["--max-files=100", "--max-disk", "1M", "--open-files", "99"],
+    &["--capture=2", "--max-output", "1M"],
+    &["--profile", "strict"],
+    &["--network", "none", "--guard", "report"],
+    &["--guard=off", "--cpus", "0.5"],
+    &["--memory", "1"],
+    &["--profile", "no-such-profile"],
+    &["--guard", "never"],
+    &["--quiet", "-v"],
+    &["--workspace", "clean"],
+    &["--ro", "/etc/hostname:/shown"],
+];
+/// Programs: with and without something to scan, that end in each way, and that are not there.
+const PROGRAMS: [&[&str]; 12] = [
+    &["true"],
+    &["/bin/false"],
+    &["echo", "hi", "", "two words", "\u{1b}[31m"],
+    &["cat"],
+    &["env"],
+    &["ls", "-A", "/"],
+    &["head", "-c", "3000", "/dev/zero"],
+    &["sh", "-c", "echo $A; exit 4"],
+    &["cat", "here.txt"],
+    &["sleep", "-1"],
+    &["/etc/hostname"],
+    &["no-such-program", "x"],
+];
+
+#[test]
+fn front_answers_a_family_of_lines_like_the_whole_program() {
+    let Some(front) = front() else {
+        println!("skipped: no hotcell-front beside {}", binary().display());
+        return;
+    };
+    everyone(|user| {
+        let (small, _) = install(user, &front);
+        user.make_folder("work/clean");
+        user.make_folder("home/.config/hotcell");
+        user.write("work/here.txt", "here\n");
+        let configurations = [
+            "",
+            "[limits]\nmemory = \"96M\"\n[env]\nA = \"2\"\n",
+            "profile = \"strict\"\nnetwork = \"off\"\n",
+        ];
+        for (at, options) in OPTIONS.iter().enumerate() {
+            for (number, program) in PROGRAMS.iter().enumerate() {
+                // Each option with a third of the programs, so that each program meets most options.
+                if (at + number) % 3 != 0 {
+                    continue;
+                }
+                let configuration = configurations[(at + number / 3) % configurations.len()];
+                user.write("home/.config/hotcell/config.toml", configuration);
+                let form: &[&str] = if number % 2 == 0 { &["--json"] } else { &[] };
+                let words = [&["run"], *options, form, &["--"], *program].concat();
+                let by = |binary: &Path| user.hotcell_at(binary, &words).input("typed\n").end();
+                let (ours, theirs) = (by(&small), by(user.binary()));
+                assert_eq!(essence(&ours), essence(&theirs), "{words:?} with {configuration:?}");
+            }
+        }
+    });
+}
+
+/// A project's own file and variables count as in the whole program, also where they are wrong.
+#[test]
+fn front_heeds_project_and_variables_like_the_whole_program() {
+    let Some(front) = front() else {
+        println!("skipped: no hotcell-front beside {}", binary().display());
+        return;
+    };
+    let user = User::me();
+    let (small, _) = install(&user, &front);
+    let state = user.path("named");
+    for (project, variable) in [
+        ("[limits]\nmemory = \"32M\"\n", None),
+        ("[limits]\nmemory = \"32G\"\n", None),
+        ("network = \"off\"\n", None),
+        ("network = [\"pypi.org:443\"]\n", None),
+        ("no_such_key = 1\n", None),
+        ("", Some(("HOTCELL_MEMORY", "64M"))),
+        ("", Some(("HOTCELL_MEMRY", "64M"))),
+        ("", Some(("HOTCELL_GUARD", "off"))),
+        ("", Some(("HOTCELL_STATE", state.to_str().expect("UTF-8")))),
+        ("", Some(("HOTCELL_IMAGE", "no-such-image"))),
+        ("", Some(("PATH", "/nowhere"))),
+    ] {
+        user.write("work/hotcell.toml", project);
+        for program in [&["cat", "/proc/self/limits"][..], &["sh", "-c", "exit 3"]] {
+            let words = [&["run", "--json", "--"], program].concat();
+            let by = |binary: &Path| {
+                let call = user.hotcell_at(binary, &words);
+                match variable {
+                    Some((name, value)) => call.env(name, value).end(),
+                    None => call.end(),
+                }
+            };
+            let (ours, theirs) = (by(&small), by(user.binary()));
+            assert_eq!(essence(&ours), essence(&theirs), "{words:?} with {project:?} {variable:?}");
+        }
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::{FarmArgs, SandboxArgs, path, written};
 use crate::outputs::OutputFiles;
 
 /// Arguments of `hotcell run`.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 #[command(
     override_usage = "hotcell run [OPTIONS] -- PROGRAM [ARG…]\n       hotcell run [OPTIONS] --lang LANG FILE|- [-- ARG…]",
     after_help = "Also: --remote grpcs://HOST:PORT/INSTANCE (a farm), --json, --state DIR, --config FILE, --quiet, -v\n\
@@ -74,7 +74,7 @@ pub struct RunArgs {
 }
 
 /// Options for the changes in a workspace.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Copy, Debug, Default)]
 pub struct KeepArgs {
     /// Print the changes in the workspace
     #[arg(long)]

@@ -16,7 +16,7 @@ use hotcell_sandbox::units::parse_duration;
 use super::{LIMITS, path};
 
 /// Options of every command that makes a sandbox.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct SandboxArgs {
     /// standard, strict, landlock-only or a FILE
     #[arg(long, value_name = "PROFILE")]
@@ -68,39 +68,39 @@ pub struct SandboxArgs {
 }
 
 /// Limits of a run.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = LIMITS)]
 pub struct LimitArgs {
     /// Memory of all processes, without scratch [default: 512M, test 2G]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
-    memory: Option<Bytes>,
+    pub(super) memory: Option<Bytes>,
     /// Wall-clock time [default: 60s, test 10m]
     #[arg(long, allow_negative_numbers = true, value_name = "TIME", value_parser = parse_duration)]
-    timeout: Option<Duration>,
+    pub(super) timeout: Option<Duration>,
     /// CPU time of all processes, or none [default: 60s, test none]
     #[arg(long, allow_negative_numbers = true, value_name = "TIME")]
-    cpu_time: Option<Span>,
+    pub(super) cpu_time: Option<Span>,
     /// Processes and threads [default: 64, test 512]
     #[arg(long = "max-processes", alias = "processes", allow_negative_numbers = true, value_name = "N")]
-    processes: Option<u32>,
+    pub(super) processes: Option<u32>,
     /// Bytes written to scratch [default: 256M, test 4G]
     #[arg(long = "max-disk", alias = "disk", allow_negative_numbers = true, value_name = "SIZE")]
-    disk: Option<Bytes>,
+    pub(super) disk: Option<Bytes>,
     /// Files made in scratch [default: 65536, test 1000000]
     #[arg(long = "max-files", alias = "files", allow_negative_numbers = true, value_name = "N")]
-    files: Option<u64>,
+    pub(super) files: Option<u64>,
     /// Captured bytes of each output stream [default: 1M, test 4M]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
-    capture: Option<Bytes>,
+    pub(super) capture: Option<Bytes>,
     /// Bytes of both output streams together [default: 64M, test 256M]
     #[arg(long = "max-output", alias = "output", allow_negative_numbers = true, value_name = "SIZE")]
-    output: Option<Bytes>,
+    pub(super) output: Option<Bytes>,
     /// Processors kept busy at once, such as 1.5
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = processors)]
-    cpus: Option<f64>,
+    pub(super) cpus: Option<f64>,
     /// Descriptors per process [default: 1024, as ordinary user 768]
     #[arg(long, allow_negative_numbers = true, value_name = "N")]
-    open_files: Option<u64>,
+    pub(super) open_files: Option<u64>,
 }
 
 impl LimitArgs {
@@ -178,7 +178,7 @@ pub(super) fn variable(text: &OsStr) -> Result<EnvSetting, String> {
 const MAX_PROCESSORS: f64 = 8192.0;
 
 /// Parses a share of processors. A share that is too small is refused with the other limits.
-fn processors(text: &str) -> Result<f64, String> {
+pub(super) fn processors(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| !number.is_nan());
     let number = number.ok_or_else(|| "is not a number; write one such as 1.5".to_owned())?;
     match number <= MAX_PROCESSORS {

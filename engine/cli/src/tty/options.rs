@@ -10,8 +10,15 @@ use super::choice::{self, Circumstances};
 use super::session::{self, Session};
 use crate::args::{Common, RunArgs};
 
-/// Decides whether the program gets a terminal.
+/// The caller's side of the program's terminal, if it gets one.
 pub fn session(common: &Common, args: &RunArgs, what: &RunTarget) -> Result<Option<Session>, ErrorReport> {
+    let given = is_terminal_given(common, args, what)?;
+    let is_typed = io::stdin().is_terminal() && args.stdin.as_ref().is_none_or(|word| word == "-");
+    Ok(given.then(|| Session::new(is_typed)))
+}
+
+/// Decides whether the program gets a terminal.
+pub fn is_terminal_given(common: &Common, args: &RunArgs, what: &RunTarget) -> Result<bool, ErrorReport> {
     let terminals = [io::stdin().is_terminal(), io::stdout().is_terminal(), io::stderr().is_terminal()];
     let given = choice::choose(&Circumstances {
         asked: if args.tty { Some(true) } else { args.no_tty.then_some(false) },
@@ -26,8 +33,7 @@ pub fn session(common: &Common, args: &RunArgs, what: &RunTarget) -> Result<Opti
             .field("--idle")
             .hint("add --tty, or take it out; --timeout ends every run"));
     }
-    let is_typed = terminals[0] && args.stdin.as_ref().is_none_or(|word| word == "-");
-    Ok(given.then(|| Session::new(is_typed)))
+    Ok(given)
 }
 
 /// Completes when nothing was typed and nothing printed for the time of `--idle`.
