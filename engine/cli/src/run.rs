@@ -97,10 +97,11 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     let roots = [Some(Path::new("")), request.workspace.as_deref()].into_iter().flatten().collect::<Vec<_>>();
     let unusable = |e: HistoryError| refused(e.to_string());
     let prepared = named_folder(&choice).map_err(unusable).and_then(|folder| {
-        if receipt.is_none()
-            && let Some(folder) = &folder
-        {
-            History::check(folder).map_err(unusable)?;
+        match (&folder, &mut receipt) {
+            (Some(folder), None) => History::check(folder).map_err(unusable)?,
+            // Checked once it is open, before anything runs.
+            (Some(_), Some(receipt)) => receipt.open_ahead(),
+            (None, _) => {}
         }
         provided?;
         let mut input = input.map_err(refused)?.map(Given::new);
@@ -116,10 +117,13 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Ok((ready, input))
     });
     let profile = args.sandbox.profile.as_ref().map(|profile| profile.to_string_lossy());
-    let mut answer = |outcome: RunReport, code, guard: Option<&str>, image_digest: Option<String>| {
+    let answer = |receipt: Option<Receipt>,
+                  outcome: RunReport,
+                  code,
+                  (guard, image_digest): (Option<&str>, Option<String>)| {
         let outcome = &options::of_run(outcome);
         let code = answer(common, &choice, stored.as_ref(), (outcome, code), &roots);
-        let Some(receipt) = &mut receipt else { return code };
+        let Some(mut receipt) = receipt else { return code };
         let facts = RunFacts {
             program: match args.lang {
                 Some(language) => language.name(),
@@ -144,7 +148,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         }
     };
     let (mut prepared, input) = match prepared {
-        Err(outcome) => return Ok(answer(*outcome, None, None, None)),
+        Err(outcome) => return Ok(answer(receipt, *outcome, None, (None, None))),
         Ok(ready) => ready,
     };
     warn_unset(&prepared.unset);
@@ -167,6 +171,10 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
             None
         }
     };
+    // Not earlier: on two processors it would take the time of the launcher, which sets up the sandbox.
+    if let Some(receipt) = &mut receipt {
+        receipt.open_ahead();
+    }
     let executed = runtime.block_on(execute(&way, &mut prepared, &mut passed, stop));
     if let Some(session) = &mut passed.session {
         session.end(screen::reported());
@@ -185,7 +193,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     let verdict = prepared.scan.as_ref().map(|passed| passed.report.verdict.name());
     let has_failed = executed.report.cause == Cause::Exited && executed.report.exit_code != Some(0);
     let image = prepared.image_digest();
-    let code = answer(executed.report, code, verdict, image);
+    let code = answer(receipt, executed.report, code, (verdict, image));
     if has_failed && args.workspace.is_none() {
         say_unseen(common, &args.program, &cwd);
     }
@@ -221,9 +229,8 @@ fn receipt(args: &RunArgs, begun: &Begun, cwd: &Path) -> Result<Option<Receipt>,
         }
         (RunTarget::Program(_), None, None) => ReceiptOf::Command,
     };
-    let mut receipt = Receipt::open(file, &trees, &begun.configuration, about)?;
-    receipt.open_ahead(taken_from_host(args, begun, cwd));
-    Ok(Some(receipt))
+    let receipt = Receipt::open(file, &trees, &begun.configuration, about)?;
+    Ok(Some(receipt.with_taken(taken_from_host(args, begun, cwd))))
 }
 
 /// Files and folders of the host that the run may take, and words of the command, which may be names of files.

@@ -21,6 +21,8 @@ use crate::result_file::{Before, ResultFile};
 pub struct Receipt {
     file: Option<ResultFile>,
     issuer: Issuer,
+    /// Files and folders of the host that the run takes; `None` where the database is not opened ahead.
+    taken: Option<Vec<PathBuf>>,
     /// The database, where it is opened while the program runs.
     ahead: Option<Ahead>,
     subjects: Vec<Subject>,
@@ -89,12 +91,19 @@ impl Receipt {
             ResultFile::open(file, trees, Before::Emptied)
                 .map_err(|why| wrong(why).hint("name a file that can be written"))
         });
-        Ok(Self { file: file.transpose()?, issuer, ahead: None, subjects })
+        Ok(Self { file: file.transpose()?, issuer, taken: None, ahead: None, subjects })
     }
 
-    /// Opens the database while the program runs, for which this process takes these files and folders from the host.
-    pub fn open_ahead(&mut self, read: Vec<PathBuf>) {
-        self.ahead = Some(self.issuer.open_ahead(read));
+    /// Has the database opened while the program runs, for which this process takes these files and folders from the host.
+    pub fn with_taken(self, taken: Vec<PathBuf>) -> Self {
+        Self { taken: Some(taken), ..self }
+    }
+
+    /// Begins to open the database, once.
+    pub fn open_ahead(&mut self) {
+        if let Some(taken) = self.taken.take() {
+            self.ahead = Some(self.issuer.open_ahead(taken));
+        }
     }
 
     /// Whether the database is open for writing. Waits for [`Receipt::open_ahead`].
