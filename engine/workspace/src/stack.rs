@@ -164,25 +164,29 @@ impl<'a> Stack<'a> {
         without: &[PathBuf],
         most: usize,
     ) -> io::Result<Vec<(PathBuf, Node)>> {
-        let mut all = Vec::new();
-        let mut names = PathBytes::default();
-        let mut folders = vec![folder.to_owned()];
-        while let Some(folder) = folders.pop() {
-            for path in self.names(&folder)?.into_iter().map(|name| folder.join(name)) {
-                if without.contains(&path) {
-                    continue;
+        let (mut all, mut names, mut lookups) = (Vec::new(), PathBytes::default(), self.lookups());
+        // Entries that were found, the next one last.
+        let mut found: Vec<(PathBuf, Node)> = Vec::new();
+        let mut folder = Some(folder.to_owned());
+        loop {
+            if let Some(folder) = folder {
+                let first = found.len();
+                for path in self.names(&folder)?.into_iter().map(|name| folder.join(name)) {
+                    if without.contains(&path) {
+                        continue;
+                    }
+                    check_bounds(&path, all.len() + found.len(), most)?;
+                    names.add(&path)?;
+                    if let Some((node, _)) = lookups.find(&path)? {
+                        found.push((path, node));
+                    }
                 }
-                check_bounds(&path, all.len(), most)?;
-                names.add(&path)?;
-                let Some(node) = self.node(&path)? else { continue };
-                if node.kind == Kind::Folder {
-                    folders.push(path.clone());
-                }
-                all.push((path, node));
+                found[first..].reverse();
             }
+            let Some((path, node)) = found.pop() else { return Ok(all) };
+            folder = (node.kind == Kind::Folder).then(|| path.clone());
+            all.push((path, node));
         }
-        all.sort_by(|(a, _), (b, _)| a.cmp(b));
-        Ok(all)
     }
 }
 
@@ -359,6 +363,8 @@ fn hides(layer: &Layer<'_>, folder: &Path) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Makes a layer: `x/` is a folder, `x!` an opaque one, `-x` a whiteout, anything else a file.
@@ -425,6 +431,42 @@ mod tests {
                 assert_eq!(found, stack.node(path).unwrap(), "{path:?}: {base:?} {middle:?} {top:?}");
                 assert_eq!(lookups.file(path).is_ok(), stack.file(path).is_ok(), "{path:?}");
             }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// A walk has the entries of all its folders' lists, in the order of paths: `a/x` before `a.b`, as names are compared one by one.
+        #[test]
+        fn walks_are_in_order_of_paths(
+            base in prop::collection::vec("(a|a!|a\\.|b)(/(a|a-|é)){0,3}", 0..12),
+            top in prop::collection::vec("(a|a!|a\\.|c)(/(a|b|é)){0,2}", 0..6),
+            most in 0..20_usize,
+        ) {
+            let layers = [&base, &top].map(|paths| {
+                let dir = tempfile::tempdir().unwrap();
+                let folder = Folder::open(dir.path()).unwrap();
+                for path in paths {
+                    // A file in the way of a folder stays.
+                    let _ = folder.make_all(Path::new(path).parent().unwrap()).and_then(|()| folder.create(Path::new(path)));
+                }
+                (dir, folder)
+            });
+            let stack = Stack::new([Layer::over(&layers[1].1)], &layers[0].1);
+            let all = stack.walk(Path::new(""), 99).unwrap();
+            prop_assert!(all.is_sorted_by(|(a, _), (b, _)| a < b), "{all:?}");
+            let mut listed = stack.list(Path::new("")).unwrap();
+            let mut at = 0;
+            while let Some((path, node)) = listed.get(at).cloned() {
+                if node.kind == Kind::Folder {
+                    listed.extend(stack.list(&path).unwrap());
+                }
+                at += 1;
+            }
+            listed.sort_by(|(a, _), (b, _)| a.cmp(b));
+            prop_assert_eq!(&all, &listed);
+            prop_assert_eq!(stack.walk(Path::new(""), most).is_ok(), all.len() <= most);
         }
     }
 
