@@ -9,20 +9,17 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use hotcell_workspace::Node;
+use hotcell_workspace::settled::{Moment, Seen, boot_id, is_settled, moment, notes_changes};
 use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::libc;
 use nix::sys::stat::{FileStat, SFlag, fstat, fstatat};
-use nix::sys::statfs::{
-    BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, F2FS_SUPER_MAGIC, FsType, XFS_SUPER_MAGIC, fstatfs,
-};
 
 use crate::cache::make_private;
 use crate::digest::Key;
 use crate::gather::Open;
-use crate::settled::{Moment, Seen, is_settled};
 
 /// Folder in the state folder.
 pub use hotcell_verbs::caches::DIGESTS;
@@ -38,11 +35,6 @@ const MAX_FOLDERS: usize = 32;
 const UNFINISHED: &str = ".new-";
 /// Age of a file that is being written at which its writer must be dead.
 const ABANDONED: Duration = Duration::from_secs(3600);
-/// File systems of this machine's disks, which note each change of a file's content in `ctime`: one through a mapping when its page was last written to the disk.
-/// `tmpfs` notes none of these, and others have clocks, caches or layers of their own. See `statfs(2)`.
-const NOTING: [FsType; 4] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC];
-/// Id of this start of the machine. See `proc_sys_kernel(5)`.
-const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Counts of one reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,15 +77,14 @@ impl Known {
 
     fn opened(place: &Path, folder: &Path, now: SystemTime) -> io::Result<Option<Self>> {
         let folder = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(folder)?;
-        if !NOTING.contains(&fstatfs(&folder)?.filesystem_type()) {
+        if !notes_changes(&folder)? {
             return Ok(None);
         }
         let (device, inode) = fstat(&folder).map(|stat| (stat.st_dev, stat.st_ino))?;
         make_private(place)?;
         let path = place.join(format!("{device:x}-{inode:x}"));
-        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = (i64::try_from(now.as_secs()).unwrap_or(0), i64::from(now.subsec_nanos()));
-        let head = [MAGIC.as_slice(), fs::read_to_string(BOOT)?.as_bytes(), &device.to_le_bytes()].concat();
+        let now = moment(now);
+        let head = [MAGIC.as_slice(), boot_id()?.as_bytes(), &device.to_le_bytes()].concat();
         let before = read(&path, &head, device).unwrap_or_default();
         let parent = (PathBuf::new(), Some(folder.try_clone()?.into()));
         Ok(Some(Self {
@@ -284,6 +275,7 @@ fn sweep(place: &Path) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::MetadataExt;
     use std::thread::sleep;
+    use std::time::UNIX_EPOCH;
 
     use proptest::prelude::*;
 
@@ -315,7 +307,7 @@ mod tests {
             fs::write(root.join(name), format!("text of {name}")).unwrap();
         }
         tick();
-        let notes = NOTING.contains(&fstatfs(File::open(&root).unwrap()).unwrap().filesystem_type());
+        let notes = notes_changes(File::open(&root).unwrap()).unwrap();
         notes.then_some(Tree { _dir: dir, root, place })
     }
 

@@ -15,8 +15,7 @@
 //! | [`count`] | repeated fields of a message, counted before they take memory |
 //! | [`tree`] | `Directory` messages checked as hostile input: names, links, counts, depth |
 //! | [`gather`] | a view of a folder as `Directory` messages |
-//! | [`settled`] | whether the digest of a file that was read before may be believed |
-//! | [`known`] | such digests of a folder, kept between runs |
+//! | [`known`] | digests of a folder's files, kept between runs |
 //! | [`cas`] | the content-addressed storage: find, upload, read |
 //! | [`cache`] | blobs kept on the worker's disk |
 //! | [`mod@zstd`] | compressed blobs, decompressed within bounds |
@@ -73,7 +72,6 @@ mod results;
 pub mod room;
 pub mod runner;
 pub mod runner_api;
-pub mod settled;
 pub mod status;
 pub mod tree;
 pub mod verdict;

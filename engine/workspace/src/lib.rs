@@ -21,6 +21,7 @@
 //! | [`settings`] | parser of git's settings |
 //! | [`placed`] | files of a run copied into a folder of the host |
 //! | [`environment`] | virtual environments, by content |
+//! | [`settled`] | whether a file that was read before is known to be unchanged |
 //! | [`linked`](mod@linked) | paths that protected names and git's settings lead to |
 
 #![forbid(unsafe_code)]
@@ -41,6 +42,7 @@ pub mod protected;
 mod removal;
 pub mod repository;
 pub mod settings;
+pub mod settled;
 pub mod stack;
 pub mod store;
 mod twins;

@@ -1,4 +1,4 @@
-//! Whether the digest of a file that was read before may be believed. Pure.
+//! Whether a file that was read before is known to be unchanged, by the way in which the kernel describes it.
 //!
 //! The kernel notes the time of a change in `ctime`, which no program sets. It does so late or roughly in three cases, so that a digest is kept only
 //! when the file's times were old enough as it was read:
@@ -10,8 +10,17 @@
 //!
 //! Git has the first of these rules for its index ("racily clean" entries, `Documentation/technical/racy-git.adoc`).
 
-use std::time::Duration;
+use std::fs::Metadata;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// File systems of this machine's disks, which note each change of a file's content in `ctime`: ext4, XFS, Btrfs and F2FS, by `f_type` of `statfs(2)`. They note
+/// one through a mapping when its page was last written to the disk; `tmpfs` notes none of these, and others have clocks, caches or layers of their own.
+const NOTING: [i64; 4] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010];
+/// Id of this start of the machine. See `proc_sys_kernel(5)`.
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 /// Minimum age of a file's times: the kernel's 35 s for mappings, and a coarse clock.
 const SETTLED: Duration = Duration::from_secs(40);
 /// Speed of the slowest disk, in bytes a second: for a call of `write(2)` that is still writing.
@@ -35,6 +44,43 @@ pub struct Seen {
     pub changed: Moment,
 }
 
+impl Seen {
+    /// A file by its metadata.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            bytes: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// True when the file system of a file notes each change of a file, so that [`is_settled`] may be asked.
+///
+/// # Errors
+/// When it cannot be asked.
+pub fn notes_changes(file: impl AsFd) -> io::Result<bool> {
+    Ok(NOTING.contains(&rustix::fs::fstatfs(file)?.f_type))
+}
+
+/// Id of this start of the machine, which belongs to whatever is kept: after a crash of the system a file may have newer bytes than its times say.
+///
+/// # Errors
+/// When `/proc` is not mounted.
+pub fn boot_id() -> io::Result<String> {
+    std::fs::read_to_string(BOOT)
+}
+
+/// A time as the kernel tells those of files; 1970 for an earlier one.
+#[must_use]
+pub fn moment(time: SystemTime) -> Moment {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    (i64::try_from(since.as_secs()).unwrap_or(0), i64::from(since.subsec_nanos()))
+}
+
 /// True when a file that was read after `now`, and was the same before and after, has had all its changes noted: from then on, any change is seen.
 #[must_use]
 pub fn is_settled(before: &Seen, after: &Seen, now: Moment) -> bool {
@@ -52,12 +98,12 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    fn moment(nanos: i64) -> Moment {
+    fn at(nanos: i64) -> Moment {
         (nanos.div_euclid(SECOND), nanos.rem_euclid(SECOND))
     }
 
     fn seen(modified: i64, changed: i64) -> Seen {
-        Seen { device: 1, inode: 2, bytes: 3, modified: moment(modified), changed: moment(changed) }
+        Seen { device: 1, inode: 2, bytes: 3, modified: at(modified), changed: at(changed) }
     }
 
     #[test]
@@ -84,11 +130,11 @@ mod tests {
         ] {
             let mut after = before;
             change(&mut after);
-            assert_eq!(is_settled(&before, &after, moment(now)), settled, "{before:?} {after:?}");
+            assert_eq!(is_settled(&before, &after, at(now)), settled, "{before:?} {after:?}");
         }
         let large = |bytes| Seen { bytes, ..seen(old, old) };
-        assert!(is_settled(&large(1 << 19), &large(1 << 19), moment(now)));
-        assert!(!is_settled(&large(2 << 20), &large(2 << 20), moment(now)));
+        assert!(is_settled(&large(1 << 19), &large(1 << 19), at(now)));
+        assert!(!is_settled(&large(2 << 20), &large(2 << 20), at(now)));
     }
 
     /// A change of a file.
@@ -139,29 +185,29 @@ mod tests {
             let mut kept: Vec<(Seen, usize)> = Vec::new();
             for (act, pause) in steps {
                 time += pause;
-                if is_settled(&file, &file, moment(time)) {
+                if is_settled(&file, &file, at(time)) {
                     kept.push((file, content));
                 }
                 match act {
                     Act::Nothing => {}
                     Act::Write => {
                         content += 1;
-                        (file.modified, file.changed) = (moment(coarse(time)), moment(coarse(time)));
+                        (file.modified, file.changed) = (at(coarse(time)), at(coarse(time)));
                     }
                     Act::Map => {
                         content += 1;
                         if time >= dirty_until {
                             dirty_until = time + 35 * SECOND;
-                            (file.modified, file.changed) = (moment(coarse(time)), moment(coarse(time)));
+                            (file.modified, file.changed) = (at(coarse(time)), at(coarse(time)));
                         }
                     }
-                    Act::SetTime(to) => (file.modified, file.changed) = (moment(to), moment(coarse(time))),
+                    Act::SetTime(to) => (file.modified, file.changed) = (at(to), at(coarse(time))),
                     // A copy with its time.
                     Act::Replace(again) => {
                         content += 1;
                         dirty_until = 0;
                         file.inode ^= u64::from(!again);
-                        file.changed = moment(coarse(time));
+                        file.changed = at(coarse(time));
                     }
                 }
                 for (known, was) in &kept {
