@@ -1,6 +1,6 @@
 //! A view of a folder as `Directory` messages, without a copy of its files.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,26 @@ pub struct Gathered {
     pub files: BTreeMap<PathBuf, Key>,
 }
 
+/// A folder of which some entries are known.
+struct Unfinished {
+    /// Path below the root.
+    path: PathBuf,
+    /// Number of folders from the root to this one.
+    depth: usize,
+    directory: Directory,
+}
+
+impl Unfinished {
+    fn at(path: &Path) -> Self {
+        Self { path: path.to_owned(), depth: path.components().count(), directory: Directory::default() }
+    }
+
+    /// Compares bytes: the paths of one walk are spelled in one way.
+    fn is_at(&self, path: &Path) -> bool {
+        self.path.as_os_str() == path.as_os_str()
+    }
+}
+
 /// Opens the file that is taken.
 pub type Open<'o> = dyn FnMut() -> io::Result<File> + 'o;
 
@@ -47,13 +67,18 @@ pub fn gather(
     let walked = view
         .walk(root, bounds.entries)
         .map_err(|e| FleetError::request(format!("{} cannot be read: {e}", shown(root))))?;
-    let mut open: HashMap<PathBuf, Directory> = HashMap::new();
+    // The folder of the last entry and those around it, as far as they have entries, the outermost first.
+    let mut open: Vec<Unfinished> = Vec::new();
     let (mut messages, mut children) = (BTreeMap::new(), Vec::new());
-    let (mut files, mut bytes) = (BTreeMap::new(), 0_u64);
-    // Backwards: the content of a folder before the folder.
+    let (mut files, mut bytes) = (Vec::new(), 0_u64);
+    // Backwards: the content of a folder before the folder, and the last of its entries first.
     for (path, node) in walked.into_iter().rev() {
-        let below = path.strip_prefix(root).unwrap_or(&path).to_owned();
-        let depth = below.components().count();
+        let below = path.strip_prefix(root).unwrap_or(&path);
+        let own = if node.kind == Kind::Folder { open.pop_if(|folder| folder.is_at(below)) } else { None };
+        let folder = below.parent().unwrap_or(Path::new(""));
+        let around = open.pop_if(|last| last.is_at(folder)).unwrap_or_else(|| Unfinished::at(folder));
+        let Unfinished { depth, directory: parent, .. } = open.push_mut(around);
+        let depth = *depth + 1;
         if depth > bounds.depth {
             return Err(FleetError::request(format!(
                 "{} is deeper than {} folders",
@@ -68,8 +93,6 @@ pub fn gather(
             ))
         })?;
         let unread = |e: io::Error| FleetError::request(format!("{} cannot be read: {e}", shown(&path)));
-        let own = if node.kind == Kind::Folder { open.remove(&below) } else { None };
-        let parent = open.entry(below.parent().unwrap_or(Path::new("")).to_owned()).or_default();
         match node.kind {
             Kind::File => {
                 bytes = bytes.saturating_add(node.bytes);
@@ -88,10 +111,10 @@ pub fn gather(
                     is_executable,
                     ..FileNode::default()
                 });
-                files.insert(below, key);
+                files.push((below.to_owned(), key));
             }
             Kind::Folder => {
-                let directory = sorted(own.unwrap_or_default());
+                let directory = sorted(own.map(|own| own.directory).unwrap_or_default());
                 let text = directory.encode_to_vec();
                 let key = Key::of(&text);
                 parent.directories.push(DirectoryNode { name, digest: Some(key.message()) });
@@ -104,7 +127,7 @@ pub fn gather(
                 let target = target.to_str().ok_or_else(|| {
                     FleetError::request(format!("the link {} has a target that is not UTF-8", shown(&path)))
                 })?;
-                check_link(&below, target, depth - 1)?;
+                check_link(below, target, depth - 1)?;
                 parent.symlinks.push(SymlinkNode {
                     name,
                     target: target.to_owned(),
@@ -118,10 +141,12 @@ pub fn gather(
             }
         }
     }
-    let directory = sorted(open.remove(Path::new("")).unwrap_or_default());
+    let directory = sorted(open.pop().map(|root| root.directory).unwrap_or_default());
     let text = directory.encode_to_vec();
     let root = Key::of(&text);
     messages.insert(root, text);
+    // In order, of which a map is made at once.
+    let files = files.into_iter().rev().collect();
     Ok(Gathered { root, directory, messages, children, files })
 }
 
@@ -142,6 +167,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use hotcell_workspace::Folder;
+    use proptest::prelude::*;
 
     use super::*;
     use crate::tree::{Entry, expand};
@@ -175,6 +201,41 @@ mod tests {
         assert_eq!(entries[4].1, Entry::File { key: Key::of(b"run"), executable: true });
         assert_eq!(gathered.files[Path::new("z")], Key::of(b""));
         assert_eq!(gathered.children.len(), 3);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Whatever the names, a folder expands to its walk: names that sort apart from their folders (`a.` and `a/b`), empty folders, equal ones, a root below.
+        #[test]
+        fn gathered_folders_expand_to_their_walk(
+            paths in prop::collection::vec("(a|a!|a\\.|b)(/(a|a-|é)){0,3}/?", 0..12),
+            below in prop::sample::select(vec!["", "a", "a/a"]),
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            for path in &paths {
+                let at = dir.path().join(path.trim_end_matches('/'));
+                // A file in the way of a folder stays.
+                let _ = std::fs::create_dir_all(at.parent().unwrap()).and_then(|()| match path.ends_with('/') {
+                    true => std::fs::create_dir(&at),
+                    false => std::fs::write(&at, path),
+                });
+            }
+            let (folder, below) = (Folder::open(dir.path()).unwrap(), Path::new(below));
+            let view = Stack::new([], &folder);
+            let gathered = gather(&view, below, Bounds::default(), &mut |_, node, open| Key::of_reader(open()?, node.bytes)).unwrap();
+            let decoded = gathered.messages.iter().map(|(key, text)| (*key, Directory::decode(text.as_slice()).unwrap()));
+            let mut entries = expand(gathered.root, &decoded.collect(), Bounds::default()).unwrap().entries;
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            let walked = view.walk(below, 99).unwrap().into_iter().map(|(path, node)| (path.strip_prefix(below).unwrap().to_owned(), node.kind));
+            let found = entries.iter().map(|(path, entry)| (path.clone(), if *entry == Entry::Folder { Kind::Folder } else { Kind::File }));
+            prop_assert_eq!(found.collect::<Vec<_>>(), walked.collect::<Vec<_>>());
+            let files = entries.iter().filter_map(|(path, entry)| match entry {
+                Entry::File { key, .. } => Some((path.clone(), *key)),
+                _ => None,
+            });
+            prop_assert_eq!(gathered.files, files.collect::<BTreeMap<_, _>>());
+        }
     }
 
     #[test]

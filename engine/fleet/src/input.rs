@@ -117,10 +117,8 @@ impl Input {
     /// [`FleetError`] of a wrong request: the folder has an entry with hotcell's own name.
     pub fn with(&self, own: &[OwnFile]) -> Result<(Key, Blobs), FleetError> {
         let texts = self.gathered.messages.iter().map(|(key, text)| (*key, Content::Bytes(text.clone())));
-        let mut blobs: Blobs = texts.collect();
-        for (path, key) in &self.gathered.files {
-            blobs.insert(*key, Content::File(path.clone()));
-        }
+        let files = self.gathered.files.iter().map(|(path, key)| (*key, Content::File(path.clone())));
+        let mut blobs: Blobs = texts.chain(files).collect();
         if own.is_empty() {
             return Ok((self.gathered.root, blobs));
         }
