@@ -184,19 +184,28 @@ const HIDDEN: &str = "hidden";
 
 /// Reads at most one byte more than may be scanned; the scan then refuses the file.
 fn read(path: &Path, limits: &Limits, follow: bool) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open(path, follow)?.take(limits.file_bytes as u64 + 1).read_to_end(&mut bytes)?;
+    let (file, size) = open_sized(path, follow)?;
+    let most = limits.file_bytes as u64 + 1;
+    // Room for the end, too, which is found by reading past it.
+    let mut bytes = Vec::with_capacity(usize::try_from(size.saturating_add(1).min(most)).unwrap_or_default());
+    file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 fn open(path: &Path, follow: bool) -> io::Result<File> {
+    open_sized(path, follow).map(|(file, _)| file)
+}
+
+/// Opens a file; returns also its size in bytes, which may change.
+fn open_sized(path: &Path, follow: bool) -> io::Result<(File, u64)> {
     let mut flags = OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     flags.set(OFlag::O_NOFOLLOW, !follow);
     let file: File = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
-    if !file.metadata()?.is_file() {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file any more"));
     }
-    Ok(file)
+    Ok((file, metadata.len()))
 }
 
 /// Kind of place, for files that are not read one by one.
