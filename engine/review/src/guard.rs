@@ -4,6 +4,7 @@
 //! could not be read, and leaves its report in the outcome.
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use hotcell_config::typed;
 use hotcell_config::{GuardSettings, Mode, RulesDigest};
@@ -109,7 +110,10 @@ fn read(scan: &mut Scan, target: &Target) -> Result<Report, String> {
         // Ignore files belong to the project, and are not trusted.
         Target::Path(path, executed) => {
             let walk = Walk { gitignore: false, packages: false, executed: Some(executed) };
-            hotcell_guard::scan_path(&limits, path, walk, &mut |file| scan.read(file), &mut |_| ())
+            let made = |scan: &mut Scan| {
+                hotcell_guard::scan_path(&limits, path, walk, &mut |file| scan.read(file), &mut |_| ())
+            };
+            scan.folder(path, &walk, SystemTime::now(), made)
                 .map_err(|e| format!("{} cannot be scanned: {e}", path.display()))
         }
     }

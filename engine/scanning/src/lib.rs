@@ -6,6 +6,7 @@
 //! | [`reader`] | a process without rights that reads hostile bytes |
 //! | [`pictures`] | pictures, decoded and encoded anew in a sandbox |
 //! | [`cache`] | reports of earlier scans, in a database of their own |
+//! | `unchanged` | state of a folder's entries, by which a report of all of it is known to be valid |
 //!
 //! ```no_run
 //! use hotcell_guard::Artifact;
@@ -23,3 +24,4 @@ pub mod cache;
 pub mod pictures;
 pub mod reader;
 pub mod session;
+mod unchanged;

@@ -1,16 +1,21 @@
 //! Scan sessions: reports of earlier scans are looked up, other artifacts go to a reader, and a service keeps
 //! its readers for later scans.
 
+use std::fmt::Debug;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
-use hotcell_guard::{Artifact, BUILD, Limits, Report, is_repeatable};
+use hotcell_guard::{Artifact, BUILD, Limits, PartState, Report, is_repeatable};
 use hotcell_sandbox::Confinement;
 use hotcell_state::state::StateFolder;
 use sha2::{Digest, Sha256};
 
 use crate::cache::{Key, ReportCache};
 use crate::reader::{Reader, Rules, Span, Unstarted, lost};
+use crate::unchanged;
 
 /// Maximum number of idle readers.
 const MAX_IDLE_READERS: usize = 2;
@@ -146,7 +151,7 @@ impl Scan {
         let digest = Sha256::digest(&artifact.bytes);
         let sha256: String = hex::encode(digest);
         let key = self.key(artifact, &digest);
-        let known = self.known.as_ref().and_then(|known| known.find(&key, &sha256, artifact.bytes.len()));
+        let known = self.known.as_mut().and_then(|known| known.find(&key, &sha256, artifact.bytes.len()));
         if let Some(mut report) = known {
             self.found = true;
             report.artifact.names = vec![artifact.name.clone()];
@@ -164,6 +169,41 @@ impl Scan {
             known.add(key, &report);
         }
         report
+    }
+
+    /// Report of a folder as one artifact, for a way of scanning it: that of an earlier scan in the same way, if no entry of the folder changed since; else what
+    /// `read` makes, by [`Scan::read`] of its files and nothing outside of the folder. `now` is the present time.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn folder(
+        &mut self,
+        folder: &Path,
+        way: &dyn Debug,
+        now: SystemTime,
+        read: impl FnOnce(&mut Self) -> io::Result<Report>,
+    ) -> io::Result<Report> {
+        let before = self.known.as_ref().and_then(|_| unchanged::state(folder, now));
+        let Some(before) = before else { return read(self) };
+        let mut hash = self.base.clone();
+        field(&mut hash, folder.as_os_str().as_bytes());
+        field(&mut hash, format!("{way:?}").as_bytes());
+        let key = hash.chain_update(before.digest).finalize().into();
+        if let Some(report) = self.known.as_ref().and_then(|known| known.find_folder(&key)) {
+            self.found = true;
+            return Ok(report);
+        }
+        let report = read(self)?;
+        // A file that could not be read may be read the next time.
+        let is_whole = !report.coverage.parts.iter().any(|part| matches!(part.state, PartState::Skipped(_)));
+        if is_whole
+            && before.is_settled
+            && let Some(known) = &mut self.known
+            && unchanged::state(folder, now).as_ref() == Some(&before)
+        {
+            known.add_folder(key, &report);
+        }
+        Ok(report)
     }
 
     /// Key of an artifact's report: everything that the report depends on. The whole name counts, since parts
@@ -200,7 +240,12 @@ impl Scan {
             let _ = self.reader();
         }
         match self.reader.take() {
-            None => Ok(()),
+            None => {
+                if let Some(mut known) = self.known.take() {
+                    known.write();
+                }
+                Ok(())
+            }
             Some(Err(unstarted)) => Err(unstarted),
             Some(Ok(reader)) => {
                 if let Some(mut known) = self.known.take().filter(|_| !reader.has_lost()) {
@@ -283,6 +328,107 @@ mod tests {
         let rules = vec![("own.yml".to_owned(), rule.to_owned())];
         assert!(read(&reading, &rules, std::slice::from_ref(&plain)).1);
         assert!(!read(&reading, &rules, &[plain]).1);
+    }
+
+    /// A folder is scanned again when an entry of it, the rules, the caller or the way changed, or when its files are young.
+    #[test]
+    fn unchanged_folders_are_not_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = dir.path().join("project");
+        std::fs::create_dir(&project).unwrap();
+        std::fs::write(project.join("a.py"), HOSTILE).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(25));
+        let later = SystemTime::now() + std::time::Duration::from_secs(3600);
+        if unchanged::state(&project, later).is_none() {
+            return;
+        }
+        let reading = ScanState::once(&dir.path().join("state"));
+        // Scans the folder's file; returns also if that was needed.
+        let scan_by = |reading: &ScanState, rules: &Rules, way: &str, now| {
+            let mut scan = reading.begin(rules.clone(), &[Confinement::Namespaces]);
+            let mut asked = false;
+            let report = scan.folder(&project, &way, now, |scan| {
+                asked = true;
+                Ok(scan.read(&Artifact::new("a.py", std::fs::read(project.join("a.py"))?)))
+            });
+            scan.end().unwrap();
+            (report.unwrap().verdict, asked)
+        };
+        let none = Rules::new();
+        let scan = |way: &str, now| scan_by(&reading, &none, way, now);
+        for asked in [true, true] {
+            assert_eq!(scan("", SystemTime::now()), (Verdict::Quarantine, asked), "young files");
+        }
+        assert_eq!(scan("", later), (Verdict::Quarantine, true));
+        assert_eq!(
+            (scan("", later), scan("", SystemTime::now())),
+            ((Verdict::Quarantine, false), (Verdict::Quarantine, false))
+        );
+        assert!(scan("other", later).1 && !scan("other", later).1);
+        assert!(scan_by(&reading.of_caller("alice"), &none, "", later).1);
+        assert!(scan_by(&ScanState::default(), &none, "", later).1, "nothing is kept");
+        let modified = std::fs::metadata(project.join("a.py")).unwrap().modified().unwrap();
+        std::fs::write(project.join("a.py"), "print(1)\n".repeat(4)).unwrap();
+        std::fs::File::options()
+            .write(true)
+            .open(project.join("a.py"))
+            .unwrap()
+            .set_modified(modified)
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(25));
+        assert_eq!((scan("", later), scan("", later)), ((Verdict::Allow, true), (Verdict::Allow, false)));
+        // An error is no report.
+        let mut failing = reading.begin(none.clone(), &[Confinement::Namespaces]);
+        assert!(failing.folder(&project, &"failing", later, |_| Err(io::Error::other("no"))).is_err());
+        failing.end().unwrap();
+        assert!(scan("failing", later).1);
+    }
+
+    /// A report is not kept when the folder changed while it was made, or when a file of it was not read.
+    #[test]
+    fn reports_of_changing_or_unread_folders_are_not_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = dir.path().join("project");
+        std::fs::create_dir(&project).unwrap();
+        let later = SystemTime::now() + std::time::Duration::from_secs(3600);
+        if unchanged::state(&project, later).is_none() {
+            return;
+        }
+        let reading = ScanState::once(&dir.path().join("state"));
+        let good = || scan_of("print(1)\n");
+        let unread = || hotcell_guard::unread("x", PartState::Skipped("no".to_owned()), Verdict::Incomplete);
+        let change = || std::fs::write(project.join(format!("{:?}", SystemTime::now())), "").unwrap();
+        type Make<'m> = &'m dyn Fn() -> Report;
+        let makes: [(Make<'_>, bool); 3] = [
+            (&unread, false),
+            (
+                &|| {
+                    change();
+                    good()
+                },
+                false,
+            ),
+            (&good, true),
+        ];
+        for (make, kept) in makes {
+            std::thread::sleep(std::time::Duration::from_millis(25));
+            for asked in [true, !kept] {
+                let mut scan = reading.begin(Rules::new(), &[Confinement::Namespaces]);
+                let mut made = false;
+                let read = |_: &mut Scan| {
+                    made = true;
+                    Ok(make())
+                };
+                scan.folder(&project, &"", later, read).unwrap();
+                scan.end().unwrap();
+                assert_eq!(made, asked, "{kept}");
+            }
+        }
+    }
+
+    fn scan_of(text: &str) -> Report {
+        let pack = hotcell_guard::Pack::builtin().unwrap();
+        hotcell_guard::scan(&pack, &Limits::default(), &Artifact::new("a.py", text))
     }
 
     #[test]
