@@ -193,11 +193,13 @@ impl Scan {
             self.found = true;
             return Ok(report);
         }
+        // A report is to be used again: what a program still changes by a mapping has to be seen then.
+        let is_noted = before.is_settled && unchanged::write_out(folder);
         let report = read(self)?;
         // A file that could not be read may be read the next time.
         let is_whole = !report.coverage.parts.iter().any(|part| matches!(part.state, PartState::Skipped(_)));
         if is_whole
-            && before.is_settled
+            && is_noted
             && let Some(known) = &mut self.known
             && unchanged::state(folder, now).as_ref() == Some(&before)
         {

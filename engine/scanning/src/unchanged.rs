@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
 
-use hotcell_workspace::settled::{Seen, boot_id, is_settled, moment, notes_changes};
+use hotcell_workspace::settled::{self, Seen, boot_id, is_settled, moment, notes_changes};
 use sha2::{Digest, Sha256};
 
 /// Maximum number of entries that are looked at: 40 ms of them. A larger folder has others' packages, which a scan leaves out.
@@ -29,6 +29,16 @@ pub(crate) fn state(folder: &Path, now: SystemTime) -> Option<State> {
         .inspect_err(|e| tracing::debug!("the state of {} cannot be known: {e}", folder.display()))
         .ok()
         .flatten()
+}
+
+/// Has every later change of a folder's files noted, also those through mappings that exist; false where that fails.
+pub(crate) fn write_out(folder: &Path) -> bool {
+    File::open(folder)
+        .and_then(settled::write_out)
+        .inspect_err(|e| {
+            tracing::debug!("the file system of {} cannot be written out: {e}", folder.display());
+        })
+        .is_ok()
 }
 
 fn described(folder: &Path, now: SystemTime) -> io::Result<Option<State>> {

@@ -66,6 +66,15 @@ pub fn notes_changes(file: impl AsFd) -> io::Result<bool> {
     Ok(NOTING.contains(&rustix::fs::fstatfs(file)?.f_type))
 }
 
+/// Writes all that is dirty in the file system of a file to its disk; see `syncfs(2)`. A page that a program has mapped is then write-protected, so that
+/// its next change is noted, however late the kernel writes pages under load.
+///
+/// # Errors
+/// Those of writing.
+pub fn write_out(file: impl AsFd) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(file)?)
+}
+
 /// Id of this start of the machine, which belongs to whatever is kept: after a crash of the system a file may have newer bytes than its times say.
 ///
 /// # Errors
