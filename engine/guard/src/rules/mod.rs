@@ -19,11 +19,12 @@ mod program;
 mod schema;
 mod structure;
 mod when;
+mod words;
 
 pub use pack::{Pack, PackError};
 pub use schema::{Match, Metadata, Rule, When};
 
-pub(crate) use class::{ADMINISTRATOR, SERVICE_TOKEN, TOKEN, is_dump, is_secret, is_shell};
+pub(crate) use class::{ADMINISTRATOR, SERVICE_TOKEN, TOKEN};
 pub(crate) use golang::{Does, effect};
 pub(crate) use interpreter::{is_fed_interpreter, started};
 pub(crate) use matching::{Call, Spot, TextKind};
@@ -34,3 +35,4 @@ pub(crate) use path::{basename, is_home_whole, is_of_an_image, is_root_like};
 pub(crate) use program::{FOUND_PROGRAM, given_as_option};
 pub(crate) use structure::{Grammar, found};
 pub(crate) use when::authorises;
+pub(crate) use words::{is_dump, is_secret, is_shell};

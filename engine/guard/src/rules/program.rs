@@ -1,6 +1,6 @@
 //! Programs that a list of words starts, and words that pass code to a program.
 
-use super::class::is_shell;
+use super::words::is_shell;
 use crate::value::{HOLE, Origin, Value};
 use std::rc::Rc;
 
