@@ -1,11 +1,12 @@
 //! Classes of values that a rule can name, and their definitions; the words in them are in `words`.
 
-use super::path::{basename, is_home_whole, is_of_an_image, is_root_like, is_temporary, is_whole_system};
+use super::path::{is_home_whole, is_of_an_image, is_root_like, is_temporary, is_whole_system};
 use super::program::{is_of_settings, passes_code};
 use super::when::texts;
 use super::words::{
-    SECRET, harmless, is_address, is_device, is_dump, is_known_installer, is_loopback, is_mailbox, is_payee,
-    is_public_address, is_setuid_mode, is_shell,
+    SECRET, executes, harmless, is_address, is_device, is_disk, is_dump, is_known_installer, is_loopback,
+    is_mailbox, is_of_database, is_of_system, is_payee, is_program_file, is_public_address, is_setuid_mode,
+    is_shell, is_unsafe_loader, prints_environment, prints_for_eval, tells_of_host,
 };
 use crate::value::{Const, HOLE, Origin, Value};
 use regex::Regex;
@@ -88,23 +89,9 @@ pub(super) fn class(name: &str) -> Option<Class> {
                 || v.names.iter().filter_map(|n| n.strip_prefix("file:")).any(super::obeyed::is_obeyed)
         },
         // A connection to a database, or a pool of them.
-        "database" => |v| {
-            const LIBRARIES: &[&str] = &[
-                "mysql",
-                "pg",
-                "postgres",
-                "better-sqlite3",
-                "sqlite",
-                "mssql",
-                "oracledb",
-                "duckdb",
-                "knex",
-            ];
-            v.names.iter().any(|name| {
-                let name = name.strip_prefix("new ").unwrap_or(name);
-                LIBRARIES.iter().any(|library| name.starts_with(library))
-            })
-        },
+        "database" => {
+            |v| v.names.iter().any(|name| is_of_database(name.strip_prefix("new ").unwrap_or(name)))
+        }
         // The answer of a server of Go's library, or what writes to it.
         "web_answer" => |v| v.is_named("net/http.ResponseWriter"),
         // A template of Go's library.
@@ -127,25 +114,7 @@ pub(super) fn class(name: &str) -> Option<Class> {
                     (t.starts_with('/') || t.starts_with("C:\\") || t.starts_with('~')) && !is_temporary(t)
                 })
         },
-        "system" => |v| {
-            text_is(v, |t| {
-                [
-                    "/etc/",
-                    "/usr/",
-                    "/bin/",
-                    "/boot",
-                    "/lib",
-                    "/sbin",
-                    "/var/log",
-                    "/sys/",
-                    "/proc/sys",
-                    "C:\\Windows",
-                    "/root/",
-                ]
-                .iter()
-                .any(|start| t.starts_with(start))
-            })
-        },
+        "system" => |v| text_is(v, is_of_system),
         // The standard files of package uploads and of netrc are read by ordinary clients; they count once
         // they are sent.
         "secret" => |v| {
@@ -173,14 +142,7 @@ pub(super) fn class(name: &str) -> Option<Class> {
         },
         // A memory protection without the execute bit.
         "not_executable" => |v| v.as_int().is_some_and(|n| n & 4 == 0),
-        "unsafe_loader" => |v| {
-            v.names.iter().any(|n| {
-                matches!(
-                    &**n,
-                    "yaml.Loader" | "yaml.UnsafeLoader" | "yaml.FullLoader" | "yaml.loader.UnsafeLoader"
-                )
-            })
-        },
+        "unsafe_loader" => |v| v.names.iter().any(|n| is_unsafe_loader(n)),
         "setuid_word" => |v| text_is(v, |t| is_setuid_mode(t) || t.starts_with("cap_")),
         "from_shell" => |v| v.names.iter().any(|n| is_shell(n)),
         "from_net_tool" => {
@@ -202,15 +164,7 @@ pub(super) fn class(name: &str) -> Option<Class> {
             })
         },
         // A device that holds a file system.
-        "disk" => |v| {
-            text_is(v, |t| {
-                t.strip_prefix("/dev/").is_some_and(|name| {
-                    ["sd", "hd", "vd", "nvme", "xvd", "mmcblk", "disk"]
-                        .iter()
-                        .any(|disk| name.starts_with(disk))
-                }) || t.to_ascii_lowercase().starts_with(r"\\.\physicaldrive")
-            })
-        },
+        "disk" => |v| text_is(v, is_disk),
         // A mode that writes: `O_WRONLY` (1), `O_RDWR` (2), `"w"`, `"r+"`.
         "writing" => |v| {
             v.names.iter().any(|n| &**n == "O_WRONLY")
@@ -218,30 +172,7 @@ pub(super) fn class(name: &str) -> Option<Class> {
                 || v.as_text().is_some_and(|t| t.len() < 5 && t.contains(['w', 'a', '+']))
         },
         // A function that executes what it is given.
-        "executor" => |v| {
-            v.names.iter().any(|n| {
-                matches!(
-                    &**n,
-                    "os.system"
-                        | "os.popen"
-                        | "eval"
-                        | "exec"
-                        | "builtins.eval"
-                        | "builtins.exec"
-                        | "os.execv"
-                ) || n.starts_with("subprocess.")
-                    && matches!(
-                        n.trim_start_matches("subprocess."),
-                        "run"
-                            | "call"
-                            | "check_call"
-                            | "check_output"
-                            | "Popen"
-                            | "getoutput"
-                            | "getstatusoutput"
-                    )
-            })
-        },
+        "executor" => |v| v.names.iter().any(|n| executes(n)),
         // A service of rpyc that gives its clients the whole interpreter.
         "executes_clients" => |v| {
             v.names.iter().any(|n| {
@@ -322,53 +253,12 @@ pub(super) fn class(name: &str) -> Option<Class> {
         // A text of which nothing is known.
         "whole_hole" => |v| text_is(v, |t| t.chars().all(|c| c == HOLE) && !t.is_empty()),
         "loopback" => |v| text_is(v, is_loopback),
-        "from_host" => |v| {
-            v.origin.has(Origin::SECRET)
-                || v.names.iter().any(|n| {
-                    matches!(
-                        &**n,
-                        "env"
-                            | "printenv"
-                            | "whoami"
-                            | "id"
-                            | "hostname"
-                            | "uname"
-                            | "ifconfig"
-                            | "ip"
-                            | "tar"
-                            | "history"
-                            | "ps"
-                            | "set"
-                    )
-                })
-        },
-        "from_environment" => |v| {
-            v.names
-                .iter()
-                .any(|n| matches!(&**n, "env" | "printenv" | "set" | "export" | "declare" | "compgen"))
-        },
+        "from_host" => |v| v.origin.has(Origin::SECRET) || v.names.iter().any(|n| tells_of_host(n)),
+        "from_environment" => |v| v.names.iter().any(|n| prints_environment(n)),
         // Output of well-known programs made for `eval`, or a constant text.
         "known_eval" => |v| {
-            v.names.iter().any(|n| {
-                matches!(
-                    &**n,
-                    "ssh-agent"
-                        | "dircolors"
-                        | "brew"
-                        | "direnv"
-                        | "pyenv"
-                        | "starship"
-                        | "conda"
-                        | "rbenv"
-                        | "opam"
-                        | "resize"
-                        | "minikube"
-                        | "keychain"
-                        | "lesspipe"
-                        | "zoxide"
-                        | "register-python-argcomplete"
-                )
-            }) || !v.origin.has(Origin::COMPUTED) && v.as_text().is_some_and(|t| !t.contains(HOLE))
+            v.names.iter().any(|n| prints_for_eval(n))
+                || !v.origin.has(Origin::COMPUTED) && v.as_text().is_some_and(|t| !t.contains(HOLE))
         },
         "huge" => |v| v.as_int().is_some_and(|n| n >= 1 << 31),
         "harmless" => |v| v.as_text().is_some_and(harmless),
@@ -387,14 +277,7 @@ pub(super) fn class(name: &str) -> Option<Class> {
         "shell_name" => |v| text_is(v, is_shell),
         "url" => |v| text_is(v, |t| t.contains("://")),
         "address" => |v| text_is(v, is_address),
-        "executable_name" => |v| {
-            text_is(v, |t| {
-                let base = basename(t).to_ascii_lowercase();
-                [".exe", ".dll", ".scr", ".bat", ".ps1", ".vbs", ".elf", ".cmd", ".hta"]
-                    .iter()
-                    .any(|end| base.ends_with(end))
-            })
-        },
+        "executable_name" => |v| text_is(v, is_program_file),
         _ => return None,
     })
 }

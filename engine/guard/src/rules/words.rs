@@ -287,3 +287,108 @@ pub(super) fn is_known_installer(url: &str) -> bool {
 pub(crate) fn is_secret(path: &str) -> bool {
     path.len() < 4096 && SECRET.as_ref().is_some_and(|regex| regex.is_match(path))
 }
+
+/// True for a well-known program whose output is made for `eval`.
+pub(super) fn prints_for_eval(program: &str) -> bool {
+    matches!(
+        program,
+        "ssh-agent"
+            | "dircolors"
+            | "brew"
+            | "direnv"
+            | "pyenv"
+            | "starship"
+            | "conda"
+            | "rbenv"
+            | "opam"
+            | "resize"
+            | "minikube"
+            | "keychain"
+            | "lesspipe"
+            | "zoxide"
+            | "register-python-argcomplete"
+    )
+}
+
+/// True for a program that prints something about the machine, its user or its files.
+pub(super) fn tells_of_host(program: &str) -> bool {
+    matches!(
+        program,
+        "env"
+            | "printenv"
+            | "whoami"
+            | "id"
+            | "hostname"
+            | "uname"
+            | "ifconfig"
+            | "ip"
+            | "tar"
+            | "history"
+            | "ps"
+            | "set"
+    )
+}
+
+/// True for a command that prints the environment.
+pub(super) fn prints_environment(command: &str) -> bool {
+    matches!(command, "env" | "printenv" | "set" | "export" | "declare" | "compgen")
+}
+
+/// True for a function of Python that executes what it is given.
+pub(super) fn executes(function: &str) -> bool {
+    matches!(
+        function,
+        "os.system" | "os.popen" | "eval" | "exec" | "builtins.eval" | "builtins.exec" | "os.execv"
+    ) || function.strip_prefix("subprocess.").is_some_and(|name| {
+        matches!(
+            name,
+            "run" | "call" | "check_call" | "check_output" | "Popen" | "getoutput" | "getstatusoutput"
+        )
+    })
+}
+
+/// True for a path below a folder of the system.
+pub(super) fn is_of_system(path: &str) -> bool {
+    [
+        "/etc/",
+        "/usr/",
+        "/bin/",
+        "/boot",
+        "/lib",
+        "/sbin",
+        "/var/log",
+        "/sys/",
+        "/proc/sys",
+        "C:\\Windows",
+        "/root/",
+    ]
+    .iter()
+    .any(|start| path.starts_with(start))
+}
+
+/// True for a loader of YAML that builds any object.
+pub(super) fn is_unsafe_loader(name: &str) -> bool {
+    matches!(name, "yaml.Loader" | "yaml.UnsafeLoader" | "yaml.FullLoader" | "yaml.loader.UnsafeLoader")
+}
+
+/// True for a device that holds a file system.
+pub(super) fn is_disk(path: &str) -> bool {
+    const DISKS: &[&str] = &["sd", "hd", "vd", "nvme", "xvd", "mmcblk", "disk"];
+    path.strip_prefix("/dev/").is_some_and(|name| DISKS.iter().any(|disk| name.starts_with(disk)))
+        || path.to_ascii_lowercase().starts_with(r"\\.\physicaldrive")
+}
+
+/// True for the name of a program, a library or a script that a system starts as it is.
+pub(super) fn is_program_file(path: &str) -> bool {
+    let base = basename(path).to_ascii_lowercase();
+    [".exe", ".dll", ".scr", ".bat", ".ps1", ".vbs", ".elf", ".cmd", ".hta"]
+        .iter()
+        .any(|end| base.ends_with(end))
+}
+
+/// True for an object of a library that speaks to a database.
+pub(super) fn is_of_database(name: &str) -> bool {
+    const LIBRARIES: &[&str] =
+        &["mysql", "pg", "postgres", "better-sqlite3", "sqlite", "mssql", "oracledb", "duckdb", "knex"];
+    LIBRARIES.iter().any(|library| name.starts_with(library))
+}
