@@ -1,5 +1,6 @@
 //! Families of generated inputs: each is one idea in many forms, and all forms get the verdict of the idea.
 
+mod check;
 mod handed;
 mod noise;
 mod pickles;
