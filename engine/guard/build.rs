@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// Files of `rules/`, in matching order.
-const FILES: [&str; 20] = [
+const FILES: [&str; 22] = [
     "python",
     "shell",
     "javascript",
@@ -35,6 +35,8 @@ const FILES: [&str; 20] = [
     "model",
     "spread",
     "relay",
+    "remote",
+    "access",
 ];
 
 /// Lock file with the versions of the workspace's dependencies.

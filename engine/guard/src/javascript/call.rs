@@ -152,6 +152,15 @@ impl Js<'_, '_, '_> {
         self.flows_into(&names, receiver, method, args, at);
         self.requests_given(&names, method, args, at);
         self.options_given(&names, args, at);
+        let of_name = |name: &Rc<str>| crate::rules::remote_of_javascript(name, args, &kwargs);
+        if let Some(command) = names.iter().find_map(of_name) {
+            let command = std::slice::from_ref(&command);
+            self.cx.fact_with(Language::JavaScript, "remote.command", span(at), command, 0);
+        }
+        let pushed = |name: &Rc<str>| crate::rules::pushed_by(name, args, &kwargs);
+        if let Some(address) = names.iter().find_map(pushed) {
+            self.pushed(address, at);
+        }
         self.hidden_ways(&names, receiver, method, args, context, at);
         for name in &names {
             if let Some((function, args)) = packages::as_of_node(name, args) {

@@ -24,7 +24,8 @@ const TRAPS: &[&str] = &[
     "getOwnPropertyDescriptor",
 ];
 /// Scripts of a package that its manager runs by itself.
-const HOOKS: &[&str] = &["install", "postinstall", "preinstall", "prepare", "prepublish"];
+const HOOKS: &[&str] =
+    &["install", "postinstall", "preinstall", "prepare", "prepublish"];
 
 impl<'a> Js<'_, '_, '_> {
     /// Teaches a function of the file the arguments that another call hands on to it: `setImmediate(f, x)`,
@@ -157,34 +158,56 @@ impl<'a> Js<'_, '_, '_> {
                     | "child_process.spawnSync"
             )
         };
+        let of_shell = |name: &Rc<str>| matches!(&**name, "child_process.exec" | "child_process.execSync");
+        if names.iter().any(of_shell)
+            && let Some(line) = args.first().and_then(Value::as_whole_text)
+        {
+            let words: Vec<Value> = line.split_whitespace().map(Value::text).collect();
+            if let Some(address) = crate::rules::pushed_to(&words).cloned() {
+                self.pushed(address, at);
+            }
+        }
         let [program, list, ..] = args else { return };
         if !names.iter().any(starts) {
             return;
         }
         let mut words = vec![program.clone()];
         words.extend(list.elements().unwrap_or_default());
+        if let Some(address) = crate::rules::pushed_to(&words).cloned() {
+            self.pushed(address, at);
+        }
         if let Some(given) = crate::rules::given_as_option(&words, Origin::CALLER) {
             self.options.push((given.clone(), at));
         }
     }
 
-    /// Reports the requests and the programs that were kept, unless a check rules the danger out where they are, or where a
-    /// function on the way of the value was called.
+    /// Keeps an address that a repository is pushed to and that a caller gives; reports one of the program's own, if the tool
+    /// does not say that it sends anything.
+    pub(super) fn pushed(&mut self, address: Value, at: oxc_span::Span) {
+        if address.origin.has(Origin::CALLER) {
+            self.pushes.push((address, at));
+        } else if self.within_silent() && address.as_whole_text().is_some() {
+            self.cx.fact_with(Language::JavaScript, "repository.pushed", span(at), &[address], 0);
+        }
+    }
+
+    /// Reports the requests and the programs that were kept, unless a check rules the
+    /// danger out where they are, or where a function on the way of the value was called.
     pub(super) fn requested(&mut self, body: &[Statement<'_>]) {
         let (requests, options) = (std::mem::take(&mut self.requests), std::mem::take(&mut self.options));
-        if requests.is_empty() && options.is_empty() {
+        let pushes = std::mem::take(&mut self.pushes);
+        if requests.is_empty() && options.is_empty() && pushes.is_empty() {
             return;
         }
         let mut plain = super::plain::program(body);
-        let asked = |danger: Danger| Asked {
-            at: (0, 0),
-            position: Some(usize::from(danger == Danger::Option)),
-            danger,
-        };
-        let all = requests
-            .into_iter()
-            .map(|(value, at)| (value, at, "flow.address", asked(Danger::Host)))
-            .chain(options.into_iter().map(|(value, at)| (value, at, "flow.option", asked(Danger::Option))));
+        let asked = |position: Option<usize>, danger: Danger| Asked { at: (0, 0), position, danger };
+        let requests =
+            requests.into_iter().map(|(v, at)| (v, at, "flow.address", asked(Some(0), Danger::Host)));
+        let options =
+            options.into_iter().map(|(v, at)| (v, at, "flow.option", asked(Some(1), Danger::Option)));
+        let pushes =
+            pushes.into_iter().map(|(v, at)| (v, at, "repository.pushed", asked(None, Danger::Host)));
+        let all = requests.chain(options).chain(pushes);
         for (value, at, fact, asked) in all {
             let at = span(at);
             let mut ways = value.passed().into_iter();

@@ -98,6 +98,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         classes: classes::Classes::default(),
         requests: Vec::new(),
         options: Vec::new(),
+        pushes: Vec::new(),
         merges: Vec::new(),
     };
     // Functions learn their arguments from calls, and pass on what they learnt.
@@ -174,6 +175,8 @@ struct Js<'c, 'p, 's> {
     requests: Vec<(Value, Span)>,
     /// Programs that may take what a caller gives for an option.
     options: Vec<(Value, Span)>,
+    /// Addresses from callers that a repository is pushed to.
+    pushes: Vec<(Value, Span)>,
     /// Calls of functions of the file that are given an object of a caller.
     merges: Vec<(String, Value, Span)>,
 }

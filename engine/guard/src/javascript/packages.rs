@@ -1,5 +1,6 @@
 //! Functions of packages and of other runtimes that are a function of Node's by another name: rules and flows know Node's alone.
 
+use super::Js;
 use crate::value::{Const, Value};
 
 /// Canonical name of a module: without its scheme, and for one whose functions are those of another module, the other's. A package that
@@ -129,6 +130,24 @@ pub(super) fn as_of_node(name: &str, args: &[Value]) -> Option<(&'static str, Ve
 pub(super) fn property<'v>(object: &'v Value, key: &str) -> Option<&'v Value> {
     let Some(Const::Map(pairs)) = &object.known else { return None };
     pairs.iter().find(|(name, _)| name.as_whole_text() == Some(key)).map(|(_, value)| value)
+}
+
+impl Js<'_, '_, '_> {
+    /// True for a connection to an engine that settings or a query of the file close to files and the network.
+    pub(super) fn closes_engine(&mut self, name: &str, args: &[Value]) -> bool {
+        if !crate::rules::opens_engine(name.strip_prefix("new ").unwrap_or(name)) {
+            return false;
+        }
+        let closes = |(key, value): &(Value, Value)| {
+            crate::rules::closes_engine(&format!("{}={}", key.text_or_hole(), value.text_or_hole()))
+        };
+        let is_closed = |value: &Value| match &value.known {
+            Some(Const::Map(pairs)) => pairs.iter().any(closes),
+            _ => value.as_whole_text().is_some_and(crate::rules::closes_engine),
+        };
+        self.flow.closes_engine |= args.iter().any(is_closed);
+        self.flow.closes_engine
+    }
 }
 
 #[cfg(test)]

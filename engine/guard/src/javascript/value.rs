@@ -505,6 +505,11 @@ impl Js<'_, '_, '_> {
                 {
                     receiver.cloned().unwrap_or_default()
                 }
+                _ if self.closes_engine(name, args) => Value::name(&format!(
+                    "{}{}()",
+                    crate::rules::CLOSED_ENGINE,
+                    &name[..name.floor_char_boundary(150)]
+                )),
                 _ => Value::name(&format!("{}()", &name[..name.floor_char_boundary(150)])),
             };
             out = value.or(&out);

@@ -209,6 +209,8 @@ impl<'a> Python<'_, '_, 'a> {
             self.passes_to_files(&names, callee.origin.has(GIVEN), args, kwargs, at);
             self.requests_given(&names, args, kwargs, at);
             self.options_given(&names, args, at);
+            let unknown_method = object.filter(|_| unknown).map(|(_, method)| method);
+            self.runs_elsewhere(&names, unknown_method, args, kwargs, at);
         }
         if self.emit {
             let told = kwargs.iter().filter(|(key, value)| crate::instructions::is_told_of(key, value));

@@ -420,6 +420,10 @@ impl<'a> Python<'_, '_, 'a> {
                 }
                 continue;
             }
+            if let Some(name) = self.program_at(own, key, at) {
+                result.names.push(name);
+                continue;
+            }
             let Some(text) = key.as_whole_text() else {
                 if own.ends_with(".__dict__") || own.starts_with("ctypes.") || &**own == "globals()" {
                     self.picks_unknown(&Value::name(own), key, at);

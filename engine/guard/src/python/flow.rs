@@ -50,6 +50,8 @@ pub(super) struct Flow {
     pub(super) silent: bool,
     /// True for a file that answers messages of a protocol for tools by itself.
     pub(super) serves: bool,
+    /// True for a file that closes the engines of its queries to files and the network.
+    pub(super) closes_engine: bool,
     /// Files that were written.
     pub(super) saved: Vec<Saved>,
     /// Values from callers that were put into containers of the module.
@@ -381,13 +383,58 @@ impl<'a> Python<'_, '_, 'a> {
         };
         let Some(name) = names.iter().find(|name| starts(name)).filter(|_| self.emit) else { return };
         let words = match args.first() {
-            Some(list) if !name.starts_with("asyncio") => list.elements().unwrap_or_default(),
+            Some(list) if !name.starts_with("asyncio") => match list.as_text() {
+                Some(line) => line.split_whitespace().map(Value::text).collect(),
+                None => list.elements().unwrap_or_default(),
+            },
             _ => args.to_vec(),
         };
+        if let Some(address) = crate::rules::pushed_to(&words).cloned() {
+            self.pushed(address, at);
+        }
         let Some(given) = crate::rules::given_as_option(&words, GIVEN).cloned() else { return };
         let position = (!name.starts_with("asyncio")).then_some(0);
         if !self.is_ruled_out(&given, Asked { at, position, danger: Danger::Option }) {
             self.fact_with("flow.option", &[given], at);
+        }
+    }
+
+    /// Reports a command that a caller has a part in and that a library runs on another machine or in a container, and a repository
+    /// that a library pushes.
+    pub(super) fn runs_elsewhere(
+        &mut self,
+        names: &[Rc<str>],
+        unknown_method: Option<&str>,
+        args: &[Value],
+        kwargs: &[Named],
+        at: (usize, usize),
+    ) {
+        let is_given = |value: &Value| value.origin.has(GIVEN);
+        let has_given = args.iter().chain(kwargs.iter().map(|(_, value)| value)).any(is_given);
+        if !self.emit || !has_given && !self.flow.silent {
+            return;
+        }
+        let method = unknown_method.map(|method| Rc::from(format!("?.{method}")));
+        let pushed = |name: &Rc<str>| crate::rules::pushed_by(name, args, kwargs);
+        if let Some(address) = names.iter().chain(&method).find_map(pushed) {
+            self.pushed(address, at);
+        }
+        let of_name = |name: &Rc<str>| crate::rules::remote_of_python(name, args, kwargs);
+        if let Some(command) = names.iter().chain(&method).find_map(of_name) {
+            self.fact_with("remote.command", std::slice::from_ref(&command), at);
+        }
+    }
+
+    /// Reports an address that a repository is pushed to, if a caller gives it or a tool does not say that it sends anything.
+    fn pushed(&mut self, address: Value, at: (usize, usize)) {
+        let asked = Asked { at, position: None, danger: Danger::Host };
+        let is_told = if address.origin.has(GIVEN) {
+            !self.is_ruled_out(&address, asked)
+        } else {
+            self.flow.silent && address.as_whole_text().is_some()
+        };
+        if is_told {
+            self.fact_with("repository.pushed", &[address], at);
         }
     }
 

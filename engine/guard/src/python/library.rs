@@ -35,6 +35,9 @@ impl Python<'_, '_, '_> {
                 None => Value::default().with_origin(Origin::UNPACKED).made_of(input),
             };
         }
+        if let Some(value) = self.made_by_package(name, args, kwargs) {
+            return value;
+        }
         match name {
             "__import__" | "importlib.import_module" => {
                 let Some(module) = text() else {

@@ -273,7 +273,7 @@ pub(super) fn sink(name: &str) -> Option<(Language, usize)> {
                 | "execute_sql" => (Language::Sql, 0),
                 "exec_command" => (Language::Bash, 0),
                 "subprocess_shell" => (Language::Bash, 1),
-                _ => return None,
+                _ => (Language::Bash, crate::rules::line_at(name)?),
             }
         }
     })

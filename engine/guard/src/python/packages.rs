@@ -1,8 +1,18 @@
 //! Other names of functions of the standard library, and functions of packages that are one of them in another form: rules and flows know
 //! the library's alone.
 
+use super::Python;
 use super::call::Named;
 use crate::value::{Const, Value};
+use std::rc::Rc;
+
+/// Name of an instance of `ruamel.yaml` that builds any object.
+pub(super) const UNSAFE_YAML: &str = "unsafe YAML()";
+
+/// True for objects of `plumbum` that look up a program by its name: `local["ls"]`.
+pub(super) fn looks_up_programs(name: &str) -> bool {
+    name == "plumbum.local" || name.starts_with("plumbum.") && name.ends_with("Machine()")
+}
 
 /// Other spellings of a name's module.
 pub(super) fn canonical(name: &str) -> &str {
@@ -38,6 +48,17 @@ pub(super) fn canonical(name: &str) -> &str {
         | "distutils.dir_util.remove_tree" => "shutil.rmtree",
         "test.support.os_helper.unlink" | "test.support.unlink" => "os.unlink",
         "test.support.os_helper.rmdir" | "test.support.rmdir" => "os.rmdir",
+        "ruamel.yaml.load" => "yaml.load",
+        "ruamel.yaml.load_all" => "yaml.load_all",
+        "ruamel.yaml.unsafe_load" | "yaml.unsafe_load_all" => "yaml.unsafe_load",
+        "yaml.full_load_all" => "yaml.full_load",
+        "ruamel.yaml.Loader" | "ruamel.yaml.loader.Loader" | "yaml.CLoader" | "yaml.cyaml.CLoader" => {
+            "yaml.Loader"
+        }
+        "ruamel.yaml.UnsafeLoader" | "ruamel.yaml.loader.UnsafeLoader" | "yaml.CUnsafeLoader" => {
+            "yaml.UnsafeLoader"
+        }
+        "yaml.CFullLoader" => "yaml.FullLoader",
         // Packages that have the module `subprocess` again.
         "subprocess32.run" => "subprocess.run",
         "subprocess32.call" => "subprocess.call",
@@ -46,6 +67,10 @@ pub(super) fn canonical(name: &str) -> &str {
         "subprocess32.Popen" | "psutil.Popen" => "subprocess.Popen",
         "asyncio.subprocess.create_subprocess_shell" => "asyncio.create_subprocess_shell",
         "asyncio.subprocess.create_subprocess_exec" => "asyncio.create_subprocess_exec",
+        other if other.starts_with(UNSAFE_YAML) => match other.rsplit('.').next() {
+            Some("load" | "load_all") => "yaml.unsafe_load",
+            _ => other,
+        },
         other => ["gevent.", "eventlet.green."]
             .iter()
             .find_map(|package| other.strip_prefix(package).filter(|name| name.starts_with("subprocess.")))
@@ -105,7 +130,9 @@ pub(super) fn as_of_subprocess(
         let words = std::iter::once(program).chain(rest.iter().cloned()).collect();
         Some(("subprocess.run", vec![Value::list(words)], kwargs.to_vec()))
     };
-    if let Some(program) = name.strip_prefix("sh.").or_else(|| name.strip_prefix("plumbum.cmd.")) {
+    if let Some(program) =
+        ["sh.", "plumbum.cmd.", "plumbum.local.cmd."].iter().find_map(|of| name.strip_prefix(of))
+    {
         let is_program = !program.is_empty() && !program.contains(['.', '(', '[']) && program != "Command";
         return is_program.then(|| list(Value::text(program), args)).flatten();
     }
@@ -127,6 +154,63 @@ pub(super) fn as_of_subprocess(
         return list(first.clone(), &rest.elements()?);
     }
     None
+}
+
+impl Python<'_, '_, '_> {
+    /// Object of a package that its settings make dangerous or harmless.
+    pub(super) fn made_by_package(
+        &mut self,
+        name: &str,
+        args: &[Value],
+        kwargs: &[Named],
+    ) -> Option<Value> {
+        let named = |own: &str| kwargs.iter().find(|(key, _)| &**key == own).map(|(_, value)| value);
+        match name {
+            // Loads any object, as `yaml.unsafe_load` does.
+            "ruamel.yaml.YAML" | "ruamel.yaml.main.YAML" => {
+                let kind = named("typ").or_else(|| args.first())?;
+                let all = if kind.as_text().is_some() { vec![kind.clone()] } else { kind.elements()? };
+                all.iter().any(|one| one.as_whole_text() == Some("unsafe")).then(|| Value::name(UNSAFE_YAML))
+            }
+            // A connection that its settings close to files and the network.
+            "duckdb.connect" => {
+                let closes = |(key, value): &(Value, Value)| {
+                    crate::rules::closes_engine(&format!("{}={}", key.text_or_hole(), value.text_or_hole()))
+                };
+                let settings = named("config").or_else(|| args.get(2)).and_then(|value| value.known.as_ref());
+                let is_closed = matches!(settings, Some(Const::Map(pairs)) if pairs.iter().any(closes));
+                (is_closed || self.flow.closes_engine)
+                    .then(|| Value::name(&format!("{}{name}()", crate::rules::CLOSED_ENGINE)))
+            }
+            _ => {
+                let says =
+                    || args.first().and_then(Value::as_whole_text).is_some_and(crate::rules::closes_engine);
+                self.flow.closes_engine |= crate::rules::opens_engine(name) && says();
+                None
+            }
+        }
+    }
+
+    /// Program that `plumbum` looks up by its name, or one that gets arguments: `local["sh"]["-c", line]`.
+    pub(super) fn program_at(&mut self, own: &Rc<str>, key: &Value, at: (usize, usize)) -> Option<Rc<str>> {
+        if own.starts_with("plumbum.cmd.") || own.starts_with("plumbum.local.cmd.") {
+            let arguments = key.elements().filter(|_| matches!(key.known, Some(Const::List(_))));
+            let arguments = arguments.unwrap_or_else(|| vec![key.clone()]);
+            self.invoke(&Value::name(own), None, &arguments, &[], at);
+            return Some(own.clone());
+        }
+        if !looks_up_programs(own) {
+            return None;
+        }
+        match key.as_whole_text() {
+            Some(program) => Some(format!("plumbum.cmd.{}", program.replace(['.', '(', '['], "_")).into()),
+            None => {
+                let words = Value::list(vec![key.clone()]);
+                self.invoke(&Value::name("subprocess.run"), None, &[words], &[], at);
+                Some(format!("{own}[]").into())
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Classes of values that a rule can name, and their definitions; the words in them are in `words`.
 
 use super::path::{is_home_whole, is_of_an_image, is_root_like, is_temporary, is_whole_system};
-use super::program::{is_of_settings, passes_code};
+use super::program::{is_of_settings, pass_code, reads_options};
 use super::when::texts;
 use super::words::{
     SECRET, executes, harmless, is_address, is_device, is_disk, is_dump, is_known_installer, is_loopback,
@@ -206,13 +206,15 @@ pub(super) fn class(name: &str) -> Option<Class> {
         // A known program with arguments, none of which is code.
         "fixed_program" => |v| match &v.known {
             Some(Const::List(items)) => {
-                items.first().is_some_and(|first| first.as_whole_text().is_some()) && !text_is(v, passes_code)
+                items.first().is_some_and(|first| first.as_whole_text().is_some()) && !pass_code(items)
             }
             _ => false,
         },
         // A program that the file or its settings name, with arguments, none of which is code.
         "own_program" => |v| match &v.known {
-            Some(Const::List(items)) => items.first().is_some_and(is_of_settings) && !text_is(v, passes_code),
+            Some(Const::List(items)) => items.first().is_some_and(is_of_settings) && !pass_code(items),
+        // A program whose options `-c` and `-e` take no code.
+        "reads_options" => |v| text_is(v, reads_options),
             _ => false,
         },
         // `name==` or `--option=` before the unknown part: a value, not a program.

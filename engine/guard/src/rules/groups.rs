@@ -1,4 +1,4 @@
-//! Groups of calls that a rule names by one word: `@request`, `@upload`, `@lookup`, `@line`, `@evaluate`.
+//! Groups of calls that a rule names by one word: `@request`, `@upload`, `@lookup`, `@line`, `@evaluate`, `@engine`.
 //!
 //! A rule about data that leaves the machine is about every way out. A list of functions in each rule has gaps that differ from rule to
 //! rule; a group is decided once, by the library and the method.
@@ -45,6 +45,8 @@ const GROUPS: &[(&str, &[(Language, Group)])] = &[
     ("line", &[(Language::Go, golang::is_line)]),
     // Interpreters that execute a text.
     ("evaluate", &[(Language::Go, golang::is_evaluation), (Language::Java, is_evaluation_of_java)]),
+    // Queries of engines whose queries read files and the network.
+    ("engine", &[(Language::Python, is_engine_of_python), (Language::JavaScript, is_engine_of_javascript)]),
 ];
 
 /// The group of this name for a language.
@@ -127,6 +129,54 @@ fn is_evaluation_of_java(name: &str) -> bool {
     matches!(class, Some("ScriptEngineManager" | "GroovyShell" | "GroovyScriptEngine"))
 }
 
+/// Modules of Python with such engines, and of JavaScript.
+const ENGINES: &[&str] = &["chdb", "datafusion", "duckdb", "pyspark.sql.SparkSession"];
+const ENGINES_OF_JAVASCRIPT: &[&str] =
+    &["@duckdb/node-api", "@duckdb/duckdb-wasm", "chdb", "duckdb", "duckdb-async"];
+/// Beginning of the name of a connection that is closed to files and the network.
+pub(crate) const CLOSED_ENGINE: &str = "closed ";
+
+/// True for a setting that closes an engine to files and the network.
+pub(crate) fn closes_engine(text: &str) -> bool {
+    let dense: String = text.chars().filter(|c| !c.is_whitespace() && *c != '\'').collect();
+    let dense = dense.to_ascii_lowercase();
+    ["enable_external_access=false", "enable_external_access=off", "enable_external_access=0"]
+        .iter()
+        .any(|setting| dense.contains(setting))
+}
+
+/// True for functions that connect to such an engine.
+pub(crate) fn opens_engine(name: &str) -> bool {
+    ENGINES.iter().chain(ENGINES_OF_JAVASCRIPT).any(|engine| is_of(name, engine))
+}
+
+fn is_engine_of_python(name: &str) -> bool {
+    let Some((owner, method)) = name.rsplit_once('.') else { return false };
+    matches!(method, "sql" | "query" | "execute" | "query_df" | "from_query" | "executemany")
+        && ENGINES.iter().any(|engine| is_of(owner, engine))
+}
+
+fn is_engine_of_javascript(name: &str) -> bool {
+    let name = name.strip_prefix("new ").unwrap_or(name);
+    let Some((owner, method)) = name.rsplit_once('.') else { return false };
+    let asks = matches!(
+        method,
+        "all"
+            | "each"
+            | "exec"
+            | "prepare"
+            | "query"
+            | "run"
+            | "runAndRead"
+            | "runAndReadAll"
+            | "runAndReadUntil"
+            | "stream"
+            | "streamAndReadAll"
+    );
+    let owner = owner.strip_prefix("new ").unwrap_or(owner);
+    asks && ENGINES_OF_JAVASCRIPT.iter().any(|engine| is_of(owner, engine))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,6 +256,37 @@ mod tests {
             (Language::Java, "evaluate", "new ScriptManager", false),
         ] {
             assert_eq!(group(name, language).unwrap()(call), is, "{language:?} {call}");
+        }
+    }
+
+    #[test]
+    fn engines_are_of_libraries_and_methods() {
+        let python = group("engine", Language::Python).unwrap();
+        for (name, is) in [
+            ("duckdb.sql", true),
+            ("duckdb.connect().cursor().execute", true),
+            ("closed duckdb.connect().execute", false),
+            ("duckdb.connect", false),
+            ("sqlite3.connect().execute", false),
+        ] {
+            assert_eq!(python(name), is, "{name}");
+        }
+        let javascript = group("engine", Language::JavaScript).unwrap();
+        for (name, is) in [
+            ("new duckdb.Database().all", true),
+            ("@duckdb/node-api.DuckDBInstance.create().connect().runAndReadAll", true),
+            ("duckdb.Database", false),
+            ("pg.Pool().query", false),
+        ] {
+            assert_eq!(javascript(name), is, "{name}");
+        }
+        for (text, is) in [
+            ("SET enable_external_access = false", true),
+            ("set enable_external_access='false';", true),
+            ("SET enable_external_access = true", false),
+            ("SELECT 1", false),
+        ] {
+            assert_eq!(closes_engine(text), is, "{text}");
         }
     }
 

@@ -16,6 +16,8 @@ mod path;
 mod pattern;
 mod persist;
 mod program;
+mod pushes;
+mod remote;
 mod schema;
 mod structure;
 mod when;
@@ -26,6 +28,7 @@ pub use schema::{Match, Metadata, Rule, When};
 
 pub(crate) use class::{ADMINISTRATOR, SERVICE_TOKEN, TOKEN};
 pub(crate) use golang::{Does, effect};
+pub(crate) use groups::{CLOSED_ENGINE, closes_engine, opens_engine};
 pub(crate) use interpreter::{is_fed_interpreter, started};
 pub(crate) use matching::{Call, Spot, TextKind};
 pub(crate) use network::{
@@ -33,6 +36,8 @@ pub(crate) use network::{
 };
 pub(crate) use path::{basename, is_home_whole, is_of_an_image, is_root_like};
 pub(crate) use program::{FOUND_PROGRAM, given_as_option};
+pub(crate) use pushes::{pushed_by, pushed_to};
+pub(crate) use remote::{line_at, remote_of_javascript, remote_of_python};
 pub(crate) use structure::{Grammar, found};
 pub(crate) use when::authorises;
 pub(crate) use words::{is_dump, is_secret, is_shell};

@@ -1,12 +1,50 @@
 //! Programs that a list of words starts, and words that pass code to a program.
 
+use super::path::basename;
 use super::words::is_shell;
 use crate::value::{HOLE, Origin, Value};
 use std::rc::Rc;
 
 /// True for an option with code behind it, and for a shell.
-pub(super) fn passes_code(text: &str) -> bool {
+fn passes_code(text: &str) -> bool {
     matches!(text, "-c" | "-e" | "--eval" | "-Command" | "/c") || is_shell(text)
+}
+
+/// True for a program whose options `-c`, `-e` and `-p` take no code: `ping -c 1`, `grep -e WORD`.
+pub(super) fn reads_options(program: &str) -> bool {
+    matches!(
+        basename(program).trim_end_matches(".exe"),
+        "cat"
+            | "cut"
+            | "df"
+            | "du"
+            | "egrep"
+            | "fgrep"
+            | "gcc"
+            | "grep"
+            | "head"
+            | "ls"
+            | "mkdir"
+            | "ping"
+            | "ping6"
+            | "rg"
+            | "sort"
+            | "stat"
+            | "tail"
+            | "traceroute"
+            | "uniq"
+            | "wc"
+    )
+}
+
+/// True for words with code of their own for an interpreter: `python3 -c`, `sh`.
+pub(super) fn pass_code(words: &[Value]) -> bool {
+    let reads = words.first().and_then(Value::as_whole_text).is_some_and(reads_options);
+    words
+        .iter()
+        .take(64)
+        .filter_map(Value::as_text)
+        .any(|word| if reads { is_shell(word) } else { passes_code(word) })
 }
 
 /// Name of the path of a known program, other than a shell.
@@ -46,7 +84,7 @@ fn is_interpreter(name: &str) -> bool {
 /// that run commands or write files (`git clone --upload-pack=…`, `ssh -oProxyCommand=…`, `tar --to-command=…`).
 pub(crate) fn given_as_option(words: &[Value], origin: Origin) -> Option<&Value> {
     let (program, rest) = words.split_first()?;
-    let program = super::path::basename(program.as_whole_text()?);
+    let program = basename(program.as_whole_text()?);
     let obeys = matches!(
         program,
         "git" | "hg" | "svn" | "ssh" | "scp" | "sftp" | "rsync" | "tar" | "find" | "curl" | "wget" | "zip"

@@ -1,6 +1,9 @@
 //! Families of generated inputs: each is one idea in many forms, and all forms get the verdict of the idea.
 
+mod access;
 mod check;
+mod engines;
 mod handed;
 mod noise;
 mod pickles;
+mod remote;
