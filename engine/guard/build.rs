@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// Files of `rules/`, in matching order.
-const FILES: [&str; 22] = [
+const FILES: [&str; 23] = [
     "python",
     "shell",
     "javascript",
@@ -37,6 +37,7 @@ const FILES: [&str; 22] = [
     "relay",
     "remote",
     "access",
+    "destroy",
 ];
 
 /// Lock file with the versions of the workspace's dependencies.

@@ -26,6 +26,7 @@ mod hosts;
 mod ingest;
 mod instructions;
 mod javascript;
+mod kinds;
 mod known;
 mod language;
 mod limits;
@@ -42,6 +43,7 @@ mod rules;
 mod sarif;
 mod scan;
 mod score;
+
 mod shell;
 mod spelled;
 mod sql;

@@ -107,21 +107,21 @@ pub(crate) enum Kind {
 
 /// Function of a program.
 #[derive(Debug)]
-struct Function {
+pub(crate) struct Function {
     params: Vec<Box<str>>,
-    body: Vec<Statement>,
+    pub(crate) body: Vec<Statement>,
     at: At,
 }
 
 /// Program in plain form.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    body: Vec<Statement>,
-    functions: Vec<Function>,
+    pub(crate) body: Vec<Statement>,
+    pub(crate) functions: Vec<Function>,
     /// Functions by name; `None` for a name that several have.
-    by_name: FxHashMap<Box<str>, Option<FunctionId>>,
+    pub(crate) by_name: FxHashMap<Box<str>, Option<FunctionId>>,
     /// Expressions that names are bound to; `None` for a name with several, or of a parameter.
-    constants: FxHashMap<Box<str>, Option<Rc<Expr>>>,
+    pub(crate) constants: FxHashMap<Box<str>, Option<Rc<Expr>>>,
     steps: usize,
 }
 
@@ -181,7 +181,7 @@ impl Program {
 }
 
 /// Last name of what is called.
-fn last(function: &Expr) -> &str {
+pub(crate) fn last(function: &Expr) -> &str {
     match function {
         Expr::Name(name) | Expr::Member(_, name) => name,
         _ => "",

@@ -191,15 +191,19 @@ impl<'a> Js<'_, '_, '_> {
         }
     }
 
-    /// Reports the requests and the programs that were kept, unless a check rules the
+    /// Reports the kinds of harm that the plain form shows, and the requests and programs that were kept, unless a check rules the
     /// danger out where they are, or where a function on the way of the value was called.
     pub(super) fn requested(&mut self, body: &[Statement<'_>]) {
         let (requests, options) = (std::mem::take(&mut self.requests), std::mem::take(&mut self.options));
         let pushes = std::mem::take(&mut self.pushes);
-        if requests.is_empty() && options.is_empty() && pushes.is_empty() {
+        let may_show = crate::kinds::may_show(self.source);
+        if requests.is_empty() && options.is_empty() && pushes.is_empty() && !may_show {
             return;
         }
         let mut plain = super::plain::program(body);
+        for (fact, at) in crate::kinds::shown(self.source, &plain) {
+            self.cx.fact(Language::JavaScript, fact, at);
+        }
         let asked = |position: Option<usize>, danger: Danger| Asked { at: (0, 0), position, danger };
         let requests =
             requests.into_iter().map(|(v, at)| (v, at, "flow.address", asked(Some(0), Danger::Host)));

@@ -438,6 +438,17 @@ impl<'a> Python<'_, '_, 'a> {
         }
     }
 
+    /// Reports the kinds of harm that the plain form of the module shows.
+    pub(super) fn shows(&mut self, body: &'a [Stmt]) {
+        if !crate::kinds::may_show(self.source) {
+            return;
+        }
+        let plain = self.plain.get_or_insert_with(|| super::plain::program(body));
+        for (fact, at) in crate::kinds::shown(self.source, plain) {
+            self.fact(fact, at);
+        }
+    }
+
     /// True if the host of an address was checked where it is requested, or where a function on its way was called.
     fn is_host_checked(&mut self, address: &Value, position: usize, at: (usize, usize)) -> bool {
         self.is_ruled_out(address, Asked { at, position: Some(position), danger: Danger::Host })

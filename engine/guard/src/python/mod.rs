@@ -89,6 +89,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
     py.last_globals = globals;
     py.emit = true;
     py.module(body);
+    py.shows(body);
     if !clean {
         cx.fact(Language::Python, "parse.partial", (0, 0));
     }
