@@ -38,6 +38,7 @@ mod project;
 mod prove;
 mod python;
 pub mod quarantine;
+mod renamed;
 mod report;
 mod rules;
 mod sarif;

@@ -62,6 +62,7 @@ origins! {
     27 MODEL "model" "Answered by a language model that the program asked.";
     28 MAIL "mail" "Read from a mailbox.";
     29 ENTRY "entry" "The name of an entry of an archive.";
+    30 BACKUP "backup" "Met in a folder of backups, without a choice among them.";
     26 CALLER "caller" "Given by the caller of a tool or of a route: a model, or a client of a server.";
 }
 
@@ -206,6 +207,12 @@ impl Value {
             next = step.before.as_deref();
         }
         all
+    }
+    /// Removes origins; its way stays.
+    #[must_use]
+    pub fn without_origin(mut self, origin: Origin) -> Value {
+        self.origin = Origin(self.origin.0 & !origin.0);
+        self
     }
     /// Removes origins, and its way.
     #[must_use]

@@ -261,6 +261,15 @@ pub(super) const RULED: &[&str] = &[
     "evil-winrm",
     "slowloris",
     "hping3",
+    "b2",
+    "borg",
+    "btrfs",
+    "lvremove",
+    "mc",
+    "s3cmd",
+    "s5cmd",
+    "velero",
+    "zfs",
 ];
 
 /// Programs beside [`HARMLESS`] that execute none of their arguments; rules may ask about them.

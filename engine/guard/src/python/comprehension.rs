@@ -1,7 +1,7 @@
 //! Comprehensions: their elements, one by one where all are known.
 
 use super::{Python, Scope, span};
-use crate::value::Value;
+use crate::value::{Origin, Value};
 use ruff_python_ast::{Comprehension, Expr};
 use ruff_text_size::Ranged;
 use smallvec::smallvec;
@@ -20,7 +20,12 @@ impl<'a> Python<'_, '_, 'a> {
         self.scopes.push(Scope::default());
         let value = self.generate(generators, element);
         self.scopes.pop();
-        value
+        // A condition chooses among what is met.
+        if generators.iter().any(|one| !one.ifs.is_empty()) {
+            value.without_origin(Origin::BACKUP)
+        } else {
+            value
+        }
     }
 
     fn generate(&mut self, generators: &'a [Comprehension], element: &'a Expr) -> Value {

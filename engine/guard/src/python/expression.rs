@@ -383,7 +383,7 @@ impl<'a> Python<'_, '_, 'a> {
                 self.spelled(&value, span(subscript.range()));
                 return value;
             }
-            return Value { known: None, ..owner };
+            return Value { known: None, ..owner }.without_origin(Origin::BACKUP);
         }
         let key = self.value(&subscript.slice);
         self.item(&owner, &key, span(subscript.range()))

@@ -310,6 +310,11 @@ fn ends_false(statement: &Stmt) -> bool {
     matches!(statement, Stmt::Return(ret) if is_false(ret.value.as_deref()))
 }
 
+/// True for the test of a module if it is the program: `__name__ == "__main__"`.
+pub(super) fn is_main(test: &Expr) -> bool {
+    matches!(test, Expr::Compare(compare) if matches!(&*compare.left, Expr::Name(name) if name.id.as_str() == "__name__"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,7 +35,7 @@ impl Python<'_, '_, '_> {
                 None => Value::default().with_origin(Origin::UNPACKED).made_of(input),
             };
         }
-        if let Some(value) = self.made_by_package(name, args, kwargs) {
+        if let Some(value) = self.made_by_package(name, args, kwargs, at) {
             return value;
         }
         match name {
@@ -556,6 +556,9 @@ fn tree(name: &str, root: Option<&Value>) -> Value {
     let mut value = Value::name(&format!("{name}()")).with_origin(Origin::TREE);
     if let Some(root) = root {
         value.origin |= root.origin;
+        if root.as_text().is_some_and(crate::rules::names_backups) {
+            value.origin |= Origin::BACKUP;
+        }
         let listing = matches!(name, "os.listdir" | "os.scandir" | "pathlib.Path().iterdir");
         let reaches = |t: &str| {
             // A pattern reaches from the folder before its first wildcard.

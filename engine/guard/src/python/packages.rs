@@ -163,6 +163,7 @@ impl Python<'_, '_, '_> {
         name: &str,
         args: &[Value],
         kwargs: &[Named],
+        at: (usize, usize),
     ) -> Option<Value> {
         let named = |own: &str| kwargs.iter().find(|(key, _)| &**key == own).map(|(_, value)| value);
         match name {
@@ -181,6 +182,14 @@ impl Python<'_, '_, '_> {
                 let is_closed = matches!(settings, Some(Const::Map(pairs)) if pairs.iter().any(closes));
                 (is_closed || self.flow.closes_engine)
                     .then(|| Value::name(&format!("{}{name}()", crate::rules::CLOSED_ENGINE)))
+            }
+            "setuptools.setup" | "distutils.core.setup" => {
+                let own = named("name").and_then(Value::as_whole_text)?;
+                let modules = ["packages", "py_modules"].iter().filter_map(|key| named(key)?.elements());
+                let others: Vec<Value> = named("url").cloned().into_iter().chain(modules.flatten()).collect();
+                let copied = crate::renamed::copied(own, others.iter().filter_map(Value::as_whole_text))?;
+                self.fact_with("package.copied", &[Value::text(&copied)], at);
+                None
             }
             _ => {
                 let says =

@@ -14,12 +14,20 @@ use crate::rules::{Spot, TextKind};
 
 impl<'a> Python<'_, '_, 'a> {
     pub(super) fn block(&mut self, body: &'a [Stmt]) {
+        let outer = self.spot;
         for statement in body {
             if !self.cx.tick() {
-                return;
+                break;
             }
             self.statement(statement);
+            // Statements behind `if …: continue` are under a condition.
+            if let Stmt::If(stmt) = statement
+                && super::guards::diverts(&stmt.body)
+            {
+                self.spot |= Spot::CHOSEN;
+            }
         }
+        self.spot = outer;
     }
 
     fn statement(&mut self, statement: &'a Stmt) {
@@ -253,6 +261,16 @@ impl<'a> Python<'_, '_, 'a> {
 
     fn conditional(&mut self, stmt: &'a ruff_python_ast::StmtIf) {
         self.value(&stmt.test);
+        let outer = self.spot;
+        // `if __name__ == "__main__"` chooses nothing.
+        if !super::guards::is_main(&stmt.test) {
+            self.spot |= Spot::CHOSEN;
+        }
+        self.branches(stmt);
+        self.spot = outer;
+    }
+
+    fn branches(&mut self, stmt: &'a ruff_python_ast::StmtIf) {
         let checked = self.checked(&stmt.test);
         self.with_checked(&checked.if_true, |py| py.branch(&stmt.body));
         for clause in &stmt.elif_else_clauses {

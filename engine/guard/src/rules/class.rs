@@ -6,7 +6,7 @@ use super::when::texts;
 use super::words::{
     SECRET, executes, harmless, is_address, is_device, is_disk, is_dump, is_known_installer, is_loopback,
     is_mailbox, is_of_database, is_of_system, is_payee, is_program_file, is_public_address, is_setuid_mode,
-    is_shell, is_unsafe_loader, prints_environment, prints_for_eval, tells_of_host,
+    is_shell, is_unsafe_loader, names_backups, prints_environment, prints_for_eval, tells_of_host,
 };
 use crate::value::{Const, HOLE, Origin, Value};
 use regex::Regex;
@@ -124,6 +124,9 @@ pub(super) fn class(name: &str) -> Option<Class> {
         "persist" => super::persist::is_persist,
         "package_settings" => super::persist::is_of_packages,
         "device" => |v| text_is(v, is_device),
+        "backups" => {
+            |v| text_is(v, names_backups) && !v.origin.has(Origin::TEMP) && !text_is(v, is_temporary)
+        }
         // A text whose unknown pieces are names or inside quotes, not statements.
         "template" => |v| {
             v.as_text().is_some_and(|t| {

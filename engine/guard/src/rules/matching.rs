@@ -33,6 +33,8 @@ impl Spot {
     pub(crate) const SILENT: u32 = 512;
     /// In a command that runs while a container image is built, whose system folders are the image's.
     pub(crate) const IMAGE: u32 = 1024;
+    /// Under a condition, or behind one that leaves the block.
+    pub(crate) const CHOSEN: u32 = 2048;
 }
 
 /// A call or a command.

@@ -40,4 +40,4 @@ pub(crate) use pushes::{pushed_by, pushed_to};
 pub(crate) use remote::{line_at, remote_of_javascript, remote_of_python};
 pub(crate) use structure::{Grammar, found};
 pub(crate) use when::authorises;
-pub(crate) use words::{is_dump, is_secret, is_shell};
+pub(crate) use words::{is_dump, is_secret, is_shell, names_backups};

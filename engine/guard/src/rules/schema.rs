@@ -112,7 +112,7 @@ pub struct When {
     /// The command has one of these options: `r` in any cluster, `recursive` as a long one.
     #[serde(default)]
     pub flag: Vec<String>,
-    /// Context of the call: `loop`, `endless`, `walk`, `top`, `obfuscated`, `handler`.
+    /// Context of the call: `loop`, `endless`, `walk`, `top`, `obfuscated`, `handler`, `chosen`.
     #[serde(default)]
     pub context: Vec<String>,
 }

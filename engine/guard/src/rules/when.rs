@@ -290,6 +290,7 @@ pub(super) fn context_bit(name: &str) -> Option<u32> {
         "few" => Spot::FEW_CONSTANTS,
         "silent" => Spot::SILENT,
         "image" => Spot::IMAGE,
+        "chosen" => Spot::CHOSEN,
         _ => return None,
     })
 }

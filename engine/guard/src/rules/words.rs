@@ -288,6 +288,15 @@ pub(crate) fn is_secret(path: &str) -> bool {
     path.len() < 4096 && SECRET.as_ref().is_some_and(|regex| regex.is_match(path))
 }
 
+/// True for a path with a folder, a bucket or a file of backups.
+pub(crate) fn names_backups(path: &str) -> bool {
+    path.len() < 4096
+        && path
+            .to_ascii_lowercase()
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .any(|word| matches!(word, "backup" | "backups"))
+}
+
 /// True for a well-known program whose output is made for `eval`.
 pub(super) fn prints_for_eval(program: &str) -> bool {
     matches!(

@@ -2,6 +2,7 @@
 
 mod access;
 mod check;
+mod destroy;
 mod engines;
 mod handed;
 mod noise;
