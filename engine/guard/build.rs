@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// Files of `rules/`, in matching order.
-const FILES: [&str; 23] = [
+const FILES: [&str; 24] = [
     "python",
     "shell",
     "javascript",
@@ -38,6 +38,7 @@ const FILES: [&str; 23] = [
     "remote",
     "access",
     "destroy",
+    "trust",
 ];
 
 /// Lock file with the versions of the workspace's dependencies.

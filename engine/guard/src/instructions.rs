@@ -83,6 +83,19 @@ pub(crate) fn says_that_it_sends(text: &str) -> bool {
         })
 }
 
+/// Minimum length of a text that gives a model orders, in bytes.
+const MIN_ORDER: usize = 30;
+
+/// True for a source that imports a library of servers of tools.
+pub(crate) fn serves_models(source: &str) -> bool {
+    ["fastmcp", "mcp.server", "modelcontextprotocol"].iter().any(|library| source.contains(library))
+}
+
+/// True for a text of several words, which may be orders.
+pub(crate) fn may_order(text: &str) -> bool {
+    text.len() >= MIN_ORDER && text.split_whitespace().nth(4).is_some()
+}
+
 /// True for names of arguments and fields that hold text for a model.
 pub(crate) fn is_told(name: &str) -> bool {
     matches!(name, "description" | "instructions" | "system_prompt" | "system_message" | "doc")

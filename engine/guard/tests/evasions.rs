@@ -110,8 +110,9 @@ fn group(id: u32) -> &'static str {
         141..=165 => "141-165 fourth list",
         166..=181 => "166-181 fifth list",
         182..=204 => "182-204 sixth list",
+        205..=241 => "205-241 seventh list",
         301.. => "301-326 list of Go, shells and Java",
-        _ => "205-241 seventh list",
+        _ => "242-271 eighth list",
     }
 }
 

@@ -116,6 +116,7 @@ fn package(cx: &mut Cx<'_>, text: &str) -> PartState {
     }
     if let Some(name) = json.get("name").and_then(serde_json::Value::as_str) {
         cx.package(Registry::Npm, name, || place(text, &format!("\"{name}\"")));
+        tell_copied(cx, name, npm_names(&json).into_iter(), place(text, &format!("\"{name}\"")));
     }
     fields::in_package(cx, text, &json);
     // Files that Node loads from the folder, whatever their names.
@@ -130,6 +131,46 @@ fn package(cx: &mut Cx<'_>, text: &str) -> PartState {
         }
     }
     PartState::Parsed
+}
+
+/// Addresses of the project of a package of npm. One of several packages of a repository has a name of its own.
+fn npm_names(json: &serde_json::Value) -> Vec<&str> {
+    fn address(value: &serde_json::Value) -> Option<&str> {
+        value.as_str().or_else(|| value.get("url")?.as_str())
+    }
+    let repository = json.get("repository");
+    if repository.and_then(|repository| repository.get("directory")).is_some() {
+        return Vec::new();
+    }
+    let all = [repository, json.get("homepage"), json.get("bugs")];
+    all.into_iter().flatten().filter_map(address).collect()
+}
+
+/// Names of modules and addresses in a project of Python.
+fn python_names(table: &toml::Table) -> Vec<&str> {
+    let tool = |name: &str| table.get("tool").and_then(|tool| tool.get(name));
+    let project = table.get("project");
+    let mut all = Vec::new();
+    let urls = project.and_then(|project| project.get("urls")).and_then(toml::Value::as_table);
+    all.extend(urls.into_iter().flatten().filter_map(|(_, value)| value.as_str()));
+    let poetry = tool("poetry");
+    all.extend(["repository", "homepage"].iter().filter_map(|key| poetry?.get(key)?.as_str()));
+    let included = poetry.and_then(|poetry| poetry.get("packages")).and_then(toml::Value::as_array);
+    all.extend(included.into_iter().flatten().filter_map(|one| one.get("include")?.as_str()));
+    let setuptools = tool("setuptools");
+    for key in ["packages", "py-modules"] {
+        let listed = setuptools.and_then(|tool| tool.get(key)).and_then(toml::Value::as_array);
+        all.extend(listed.into_iter().flatten().filter_map(toml::Value::as_str));
+    }
+    all.extend(tool("flit").and_then(|flit| flit.get("module")?.get("name")?.as_str()));
+    all
+}
+
+/// Reports a package that gives its own name in another spelling elsewhere.
+fn tell_copied<'n>(cx: &mut Cx<'_>, name: &str, others: impl Iterator<Item = &'n str>, at: (usize, usize)) {
+    if let Some(copied) = crate::renamed::copied(name, others) {
+        cx.fact_with(Language::Text, "package.copied", at, &[Value::text(&copied)], 0);
+    }
 }
 
 /// Collects the texts in a value with nested conditions.
@@ -161,6 +202,12 @@ fn toml(cx: &mut Cx<'_>, text: &str, kind: &str) -> PartState {
         cx.fact(Language::Text, "build.own_backend", place(text, "backend-path"));
     }
     fields::read_toml(cx, text, &table, kind == "any");
+    let named =
+        |section: Option<&toml::Value>| section.and_then(|one| one.get("name")?.as_str().map(str::to_owned));
+    let poetry = table.get("tool").and_then(|tool| tool.get("poetry"));
+    if let Some(name) = named(table.get("project")).or_else(|| named(poetry)) {
+        tell_copied(cx, &name, python_names(&table).into_iter(), place(text, &name));
+    }
     // A compiler of the project's own, by rustup.
     if table.get("toolchain").and_then(|chain| chain.get("path")).is_some() {
         cx.fact(Language::Text, "build.own_program", place(text, "path"));

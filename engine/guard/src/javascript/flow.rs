@@ -65,6 +65,8 @@ pub(super) struct Flow {
     pub(super) learnt: bool,
     /// Files that were written, and their content.
     pub(super) saved: Vec<(String, Value)>,
+    /// True for a file that is a server of tools.
+    pub(super) serves_models: bool,
     /// True for a file that closes the engines of its queries to files and the network.
     pub(super) closes_engine: bool,
 }

@@ -25,7 +25,7 @@ const TRAPS: &[&str] = &[
 ];
 /// Scripts of a package that its manager runs by itself.
 const HOOKS: &[&str] =
-    &["install", "postinstall", "preinstall", "prepare", "prepublish"];
+    &["install", "postinstall", "preinstall", "prepack", "prepare", "prepublish", "prepublishOnly"];
 
 impl<'a> Js<'_, '_, '_> {
     /// Teaches a function of the file the arguments that another call hands on to it: `setImmediate(f, x)`,

@@ -101,6 +101,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         pushes: Vec::new(),
         merges: Vec::new(),
     };
+    js.flow.serves_models = crate::instructions::serves_models(source);
     // Functions learn their arguments from calls, and pass on what they learnt.
     loop {
         js.flow.walk += 1;
@@ -293,6 +294,10 @@ impl Js<'_, '_, '_> {
         let disguised = raw.matches("\\x").count() + raw.matches("\\u").count() >= 4;
         self.cx.text(TextKind::String, text, at, if disguised { &["escapes"] } else { &[] });
         self.cx.encoded(text, at);
+        // A model also reads the answers of tools.
+        if self.flow.serves_models && crate::instructions::may_order(text) {
+            self.cx.fact_with(Language::JavaScript, "model.text", at, &[Value::text(text)], 0);
+        }
     }
 }
 

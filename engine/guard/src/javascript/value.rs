@@ -264,7 +264,8 @@ impl Js<'_, '_, '_> {
         if owner.is_named("process.env") {
             match name {
                 "HOME" | "USERPROFILE" => return Value::text("~").with_origin(Origin::HOME),
-                "APPDATA" | "LOCALAPPDATA" => return Value::text(&format!("%{name}%")),
+                // The folder of the project that a package is installed in.
+                "APPDATA" | "LOCALAPPDATA" | "INIT_CWD" => return Value::text(&format!("%{name}%")),
                 // Only the clients of these services have a use for them.
                 "NPM_TOKEN" | "AWS_SECRET_ACCESS_KEY" | "AWS_SESSION_TOKEN" | "SSH_PRIVATE_KEY" => {
                     return Value::default().with_origin(Origin::SECRET);
@@ -408,6 +409,12 @@ impl Js<'_, '_, '_> {
         let starts = |n: &Rc<str>| n.starts_with("child_process.") || &**n == "execa.command";
         if callee.names.iter().any(starts) {
             origin = Origin(origin.0 & !Origin::ENV.0);
+        }
+        // A list is made of what its callback returns.
+        if matches!(method, Some("map" | "flatMap"))
+            && let Some(element) = args.first().and_then(|callback| self.own_result(callback, None))
+        {
+            origin |= element.origin;
         }
         // A promise holds what its callback returns.
         let after = if method == Some("then") {

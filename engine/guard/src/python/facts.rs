@@ -17,6 +17,14 @@ impl Python<'_, '_, '_> {
         let raw = self.source.get(at.0..at.1).unwrap_or("");
         self.cx.text(TextKind::String, text, at, if hidden_by_escapes(raw) { &["escapes"] } else { &[] });
         self.cx.encoded(text, at);
+        self.tell_model(text, at);
+    }
+
+    /// Reports a text in a server of tools: what a tool answers with is read by a model, too.
+    fn tell_model(&mut self, text: &str, at: (usize, usize)) {
+        if self.flow.serves_models && crate::instructions::may_order(text) {
+            self.fact_with("model.text", &[Value::text(text)], at);
+        }
     }
 
     /// Reports an assembled text.
@@ -26,6 +34,7 @@ impl Python<'_, '_, '_> {
         {
             let chain = value.chain.clone();
             self.cx.text(TextKind::String, text, at, &chain);
+            self.tell_model(text, at);
         }
     }
 

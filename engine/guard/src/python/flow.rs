@@ -50,6 +50,8 @@ pub(super) struct Flow {
     pub(super) silent: bool,
     /// True for a file that answers messages of a protocol for tools by itself.
     pub(super) serves: bool,
+    /// True for a file that is a server of tools.
+    pub(super) serves_models: bool,
     /// True for a file that closes the engines of its queries to files and the network.
     pub(super) closes_engine: bool,
     /// Files that were written.

@@ -73,6 +73,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
     }
     let mut py = Python::new(cx, source);
     py.flow.serves = source.contains("tools/call");
+    py.flow.serves_models = crate::instructions::serves_models(source);
     py.module(body);
     let (functions, attributes, globals) = (py.functions, py.attributes, py.scopes.swap_remove(0).vars);
     let signatures = py.signatures;

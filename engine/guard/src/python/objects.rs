@@ -96,6 +96,7 @@ impl<'a> Python<'_, '_, 'a> {
             && let [text] = args
         {
             self.append_text(container, text);
+            self.append_map(container, text);
         }
         if !puts || !args.iter().any(|value| value.origin.has(CARRIED) || is_instance(value)) {
             return;
@@ -188,6 +189,28 @@ impl<'a> Python<'_, '_, 'a> {
         {
             let mut items = items.to_vec();
             items.push(text.clone());
+            slot.known = Some(Const::List(items.into()));
+        }
+    }
+
+    /// Appends a map to a list of maps that a name stands for, of which nothing may be known yet.
+    fn append_map(&mut self, container: &'a Expr, map: &Value) {
+        let Expr::Name(name) = container else { return };
+        if !matches!(map.known, Some(Const::Map(_))) {
+            return;
+        }
+        let Some(slot) =
+            self.slot(name.id.as_str()).filter(|slot| slot.names.iter().all(|name| &**name == "?list"))
+        else {
+            return;
+        };
+        let mut items = match &slot.known {
+            Some(Const::List(items)) if items.len() < 16 => items.to_vec(),
+            None => Vec::new(),
+            _ => return,
+        };
+        if items.iter().all(|item| matches!(item.known, Some(Const::Map(_)) | None)) {
+            items.push(map.clone());
             slot.known = Some(Const::List(items.into()));
         }
     }

@@ -213,11 +213,11 @@ pub(super) fn class(name: &str) -> Option<Class> {
             }
             _ => false,
         },
+        // A program whose options `-c` and `-e` take no code.
+        "reads_options" => |v| text_is(v, reads_options),
         // A program that the file or its settings name, with arguments, none of which is code.
         "own_program" => |v| match &v.known {
             Some(Const::List(items)) => items.first().is_some_and(is_of_settings) && !pass_code(items),
-        // A program whose options `-c` and `-e` take no code.
-        "reads_options" => |v| text_is(v, reads_options),
             _ => false,
         },
         // `name==` or `--option=` before the unknown part: a value, not a program.
@@ -244,7 +244,15 @@ pub(super) fn class(name: &str) -> Option<Class> {
             }),
             _ => false,
         },
+        // Settings of a check of tokens that leave out the signature.
+        "unverified" => |v| has_field(v, "verify_signature", false, 0),
+        // Settings of a window whose pages reach Node.js.
+        "page_with_node" => |v| has_field(v, "nodeIntegration", true, 0),
         "mailbox" => |v| text_is(v, is_mailbox),
+        // Settings that pass each mail on to a fixed address.
+        "forwarding" => |v| holds_mailbox(v, FORWARDS, 0),
+        // Settings of an event, a document or a room that let a fixed address take part.
+        "fixed_guest" => |v| holds_mailbox(v, GUESTS, 0),
         // Outcome of a test that passed, or of a run in which none failed.
         "passing" => |v| v.as_int() == Some(0) || text_is(v, |text| text == "passed"),
         "error_stream" => |v| v.names.iter().any(|n| n.contains("stderr") || &**n == "console.error"),
@@ -285,6 +293,70 @@ pub(super) fn class(name: &str) -> Option<Class> {
         "executable_name" => |v| text_is(v, is_program_file),
         _ => return None,
     })
+}
+
+/// True for a map in which this field, at most two levels deep, is this constant.
+fn has_field(value: &Value, field: &str, want: bool, depth: usize) -> bool {
+    const MAX_DEPTH: usize = 2;
+    match &value.known {
+        Some(Const::Map(pairs)) => pairs.iter().take(64).any(|(key, inner)| {
+            key.as_whole_text() == Some(field) && matches!(inner.known, Some(Const::Bool(is)) if is == want)
+                || depth < MAX_DEPTH && has_field(inner, field, want, depth + 1)
+        }),
+        _ => false,
+    }
+}
+
+/// Fields that pass mails on.
+const FORWARDS: &[&str] =
+    &["forward", "forwardAsAttachmentTo", "forwardTo", "forward_to", "forwardingEmail", "redirectTo"];
+/// Fields with those who take part.
+const GUESTS: &[&str] = &[
+    "attendees",
+    "collaborators",
+    "emailAddress",
+    "emails",
+    "guests",
+    "invitees",
+    "members",
+    "participants",
+    "readers",
+    "recipients",
+    "shared_with",
+    "viewers",
+    "writers",
+];
+
+/// True for a map in which one of these fields holds a mail address of which every piece is known.
+fn holds_mailbox(value: &Value, fields: &[&str], depth: usize) -> bool {
+    const MAX_DEPTH: usize = 6;
+    const MAX_ENTRIES: usize = 64;
+    if depth > MAX_DEPTH {
+        return false;
+    }
+    match &value.known {
+        Some(Const::Map(pairs)) => pairs.iter().take(MAX_ENTRIES).any(|(key, inner)| {
+            key.as_whole_text().is_some_and(|key| fields.contains(&key)) && has_mailbox(inner, 0)
+                || holds_mailbox(inner, fields, depth + 1)
+        }),
+        Some(Const::List(items)) => {
+            items.iter().take(MAX_ENTRIES).any(|item| holds_mailbox(item, fields, depth + 1))
+        }
+        _ => false,
+    }
+}
+
+fn has_mailbox(value: &Value, depth: usize) -> bool {
+    const MAX_DEPTH: usize = 4;
+    match &value.known {
+        Some(Const::Map(pairs)) if depth < MAX_DEPTH => {
+            pairs.iter().take(16).any(|(_, inner)| has_mailbox(inner, depth + 1))
+        }
+        Some(Const::List(items)) if depth < MAX_DEPTH => {
+            items.iter().take(16).any(|inner| has_mailbox(inner, depth + 1))
+        }
+        _ => value.as_whole_text().is_some_and(is_mailbox),
+    }
 }
 
 /// True for a query with JavaScript in it that a caller gave: `{$where: text}`, `{$function: {body: text}}`, also in the

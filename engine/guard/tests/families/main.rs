@@ -2,8 +2,10 @@
 
 mod access;
 mod check;
+mod copied;
 mod destroy;
 mod engines;
+mod granted;
 mod handed;
 mod noise;
 mod pickles;
