@@ -8,7 +8,7 @@ use super::{Expr, last};
 type Vouched = (Vec<Root>, Vec<Root>);
 
 impl Checks<'_> {
-    /// What a call asks about a path or a redirect; `None` where neither is asked about.
+    /// Answer of a call that asks about a path or a redirect; `None` where neither is asked about.
     pub(super) fn asks_inside(
         &mut self,
         name: &str,
@@ -83,7 +83,7 @@ impl Checks<'_> {
         }
     }
 
-    /// What a comparison says about a path or a redirect; `None` where it says nothing.
+    /// Answer of a comparison about a path or a redirect; `None` where it says nothing.
     pub(super) fn equals_inside(&mut self, one: &Expr, other: &Expr, state: &State) -> Option<Vouched> {
         let is_nothing = matches!(other, Expr::Nothing | Expr::True | Expr::Number(_));
         match self.danger {

@@ -124,7 +124,6 @@ const LIBRARIES: &[Library] = &[
     (Evaluate, 0, "github.com/traefik/yaegi*", "Eval EvalPath Compile"),
     (Evaluate, 1, "github.com/traefik/yaegi*", "EvalWithContext"),
     (Evaluate, 0, "github.com/yuin/gopher-lua*", "DoString LoadString Load DoFile"),
-    (Evaluate, 0, "github.com/Shopify/go-lua*", "DoString LoadString"),
     (Evaluate, 1, "github.com/Shopify/go-lua", "DoString LoadString"),
     (Evaluate, 0, "github.com/aarzilli/golua*", "DoString LoadString"),
     (Evaluate, 0, "rogchap.com/v8go* github.com/tommie/v8go*", "RunScript CompileUnboundScript"),

@@ -440,7 +440,7 @@ impl Shell<'_, '_> {
                 self.files.insert(key(&path).to_owned(), content.clone());
             }
         }
-        // A file with a first line of a shell is a script, whoever starts it.
+        // A file with a first line of a shell is a script, also where another program starts it.
         if operator.contains('>')
             && let Some(script) = content.as_text().filter(|text| is_script(text)).map(str::to_owned)
         {

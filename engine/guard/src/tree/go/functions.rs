@@ -161,7 +161,7 @@ impl Tree<'_, '_, '_> {
         if function.kind() == "selector_expression"
             && let Some(root) = self.root_of(function, 0)
         {
-            let scope = self.scope_at(function.start_byte(), &root);
+            let scope = self.scope_at(function.start_byte(), &root).into_owned();
             let held = self.go.held.get(&(scope, root.clone()));
             if let Some(held) = held.or_else(|| self.go.held.get(&(String::new(), root))) {
                 add_all(&mut all, held);
@@ -176,7 +176,7 @@ impl Tree<'_, '_, '_> {
         let mut all = Vec::new();
         let mut is_known = false;
         let own = self.scope_at(at, name);
-        for scope in [own.as_str(), ""] {
+        for scope in [&*own, ""] {
             if let Some(value) = self.go.vars.get(scope).and_then(|vars| vars.get(name)) {
                 is_known = true;
                 for own in &value.names {

@@ -183,7 +183,7 @@ impl Tree<'_, '_, '_> {
         let statement = target.parent().and_then(|list| list.parent());
         let assigns = statement.is_some_and(|statement| statement.kind() == "assignment_statement");
         let knows = |scope: &str| self.go.vars.get(scope).is_some_and(|vars| vars.contains_key(name));
-        if assigns && !knows(&scope) && knows("") { String::new() } else { scope }
+        if assigns && !knows(&scope) && knows("") { String::new() } else { scope.into_owned() }
     }
 
     /// Variable that an expression belongs to: `x`, `x.y`, `x[0]`, `&x`, `*x`, `x[:]`.

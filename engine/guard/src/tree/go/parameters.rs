@@ -5,6 +5,7 @@ use super::children;
 use super::functions::add_all;
 use crate::report::StepKind;
 use crate::value::{Origin, Value};
+use std::borrow::Cow;
 use tree_sitter::Node;
 
 /// Types of parameters that hold what a client of a server, the caller of a tool, or a writer of messages sends.
@@ -112,12 +113,12 @@ impl Tree<'_, '_, '_> {
     }
 
     /// Function that a name belongs to at a place: one without a name, if it is a parameter of it.
-    pub(super) fn scope_at(&self, at: usize, name: &str) -> String {
+    pub(super) fn scope_at(&self, at: usize, name: &str) -> Cow<'_, str> {
         const MAX_LOOKED_AT: usize = 16;
         let places = self.go.inner.get(name).map_or(&[][..], Vec::as_slice);
         let before = &places[..places.partition_point(|(start, _)| *start <= at)];
         let around = before.iter().rev().take(MAX_LOOKED_AT).find(|(_, end)| at < *end);
-        around.map_or_else(|| self.go.function.clone(), |(start, _)| format!("func@{start}"))
+        around.map_or(Cow::Borrowed(&*self.go.function), |(start, _)| Cow::Owned(format!("func@{start}")))
     }
 
     /// True for a file that makes requests and answers none: its requests are its own.

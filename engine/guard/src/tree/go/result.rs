@@ -74,7 +74,7 @@ impl Tree<'_, '_, '_> {
                 let kind = kind.and_then(|kind| self.type_of(kind));
                 return kind.map_or_else(Value::default, |kind| Value::name(&kind));
             }
-            // What a reflected function or value is.
+            // A reflected function or value stays one.
             "reflect.ValueOf" | "any" => return args.into_iter().next().unwrap_or_default(),
             "os.Create" | "os.OpenFile" | "os.CreateTemp" => {
                 let path = args.first().and_then(file_key).map(|path| format!("file:{path}"));
@@ -162,7 +162,7 @@ impl Tree<'_, '_, '_> {
             });
             value.known = Value::list(args.iter().skip(at.unwrap_or(0)).cloned().collect()).known;
         }
-        // What writes to an answer of the server is one, too.
+        // An encoder or a buffer over an answer of the server writes to it.
         let writes = matches!(&*name, "encoding/json.NewEncoder" | "bufio.NewWriter" | "io.MultiWriter");
         if writes && args.iter().any(|argument| argument.is_named(ANSWER)) {
             value.names.push(ANSWER.into());

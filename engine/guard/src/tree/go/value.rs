@@ -136,7 +136,7 @@ impl Tree<'_, '_, '_> {
         }
         let name = self.of(operand);
         let scope = self.scope_at(node.start_byte(), name);
-        self.go.vars.get(&scope)?.get(&first_of(name)).cloned()
+        self.go.vars.get(&*scope)?.get(&first_of(name)).cloned()
     }
 
     /// Value of a literal of a type with its elements.
