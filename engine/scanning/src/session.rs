@@ -379,7 +379,7 @@ mod tests {
             .unwrap();
         std::thread::sleep(std::time::Duration::from_millis(25));
         assert_eq!((scan("", later), scan("", later)), ((Verdict::Allow, true), (Verdict::Allow, false)));
-        // An error is no report.
+        // A failed scan leaves no report.
         let mut failing = reading.begin(none.clone(), &[Confinement::Namespaces]);
         assert!(failing.folder(&project, &"failing", later, |_| Err(io::Error::other("no"))).is_err());
         failing.end().unwrap();
