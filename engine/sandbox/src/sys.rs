@@ -41,10 +41,12 @@ pub fn start_program(
     stdin: BorrowedFd<'_>,
     null: BorrowedFd<'_>,
 ) -> io::Result<Pid> {
-    let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))?;
+    // A caller that has closed its own streams gives descriptors that the child's streams would replace before they are used.
+    let [program, stdin, null] = [above_streams(program)?, above_streams(stdin)?, above_streams(null)?];
+    let path = CString::new(format!("/proc/self/fd/{}", program.number()))?;
     let mut start = Start {
         argv: [path.as_ptr(), std::ptr::null()],
-        streams: [stdin, null, null].map(|fd| fd.as_raw_fd()),
+        streams: [stdin.number(), null.number(), null.number()],
         errno: 0,
     };
     let mut stack = [std::mem::MaybeUninit::<u128>::uninit(); 1024];
@@ -64,6 +66,30 @@ pub fn start_program(
     Ok(pid)
 }
 
+/// A descriptor that is not one of the three streams.
+enum Above<'fd> {
+    Given(BorrowedFd<'fd>),
+    Copied(OwnedFd),
+}
+
+impl Above<'_> {
+    fn number(&self) -> RawFd {
+        match self {
+            Self::Given(fd) => fd.as_raw_fd(),
+            Self::Copied(fd) => fd.as_raw_fd(),
+        }
+    }
+}
+
+/// The descriptor, or a copy of it where its number is that of a stream.
+fn above_streams(fd: BorrowedFd<'_>) -> io::Result<Above<'_>> {
+    if fd.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(Above::Given(fd));
+    }
+    // Standard library: the copy's number is above 2, and it is closed on execve(2).
+    fd.try_clone_to_owned().map(Above::Copied)
+}
+
 /// Arguments of [`execute`], and the error that it met.
 struct Start {
     argv: [*const libc::c_char; 2],
@@ -76,10 +102,7 @@ extern "C" fn execute(start: *mut libc::c_void) -> libc::c_int {
     // SAFETY: the caller's value, which nothing else uses meanwhile; all pointers are into the caller's memory, and the calls may be made in such a child.
     unsafe {
         let start = &mut *start.cast::<Start>();
-        let made = start.streams.iter().zip(0..).all(|(from, to)| {
-            // A descriptor that is there already stays open when the program is executed.
-            if *from == to { libc::fcntl(to, libc::F_SETFD, 0) >= 0 } else { libc::dup2(*from, to) >= 0 }
-        });
+        let made = start.streams.iter().zip(0..).all(|(from, to)| libc::dup2(*from, to) >= 0);
         if made && libc::chdir(c"/".as_ptr()) >= 0 {
             libc::execve(start.argv[0], start.argv.as_ptr(), [std::ptr::null()].as_ptr());
         }
@@ -410,6 +433,15 @@ mod tests {
         let memory = std::fs::File::open("/proc/self/mem").expect("memory of this process");
         memory.read_exact_at(&mut bytes, at as u64).expect("the stack of this thread");
         bytes
+    }
+
+    #[test]
+    fn descriptors_with_numbers_of_streams_are_copied() {
+        use std::os::fd::AsFd as _;
+        let copied = above_streams(std::io::stdin().as_fd().as_fd()).expect("a copy").number();
+        let file = std::fs::File::open("/dev/null").expect("a file");
+        assert!(copied > 2, "{copied}");
+        assert_eq!(above_streams(file.as_fd()).expect("itself").number(), file.as_raw_fd());
     }
 
     #[test]
