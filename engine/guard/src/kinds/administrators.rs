@@ -2,6 +2,7 @@
 
 use super::logins::text;
 use super::walk::{Names, blocks, each, own, statements};
+use super::words::{Lazy, Words};
 use crate::hosts::{At, Expr, Kind, Program, last};
 
 /// Minimum length of such a constant.
@@ -9,8 +10,10 @@ const MIN_CONSTANT: usize = 8;
 
 /// True for a source that names an administrator.
 pub(super) fn may_hold(source: &str) -> bool {
-    ["admin", "superuser", "root'", "root\"", "owner'", "owner\""].iter().any(|word| source.contains(word))
-        && ["eader", "oken", "query", "args", "cookie"].iter().any(|word| source.contains(word))
+    static ROLES: Lazy =
+        Lazy::new(|| Words::new(&["admin", "superuser", "root'", "root\"", "owner'", "owner\""]));
+    static REQUESTS: Lazy = Lazy::new(|| Words::new(&["eader", "oken", "query", "args", "cookie"]));
+    ROLES.any_in(source) && REQUESTS.any_in(source)
 }
 
 /// Places of tests for a constant that answer with an administrator.

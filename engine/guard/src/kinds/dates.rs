@@ -1,6 +1,7 @@
 //! Destruction that waits for a date: until then the program does what it says.
 
 use super::walk::{Names, blocks, diverts, each, own, statements};
+use super::words::{Lazy, Words};
 use crate::hosts::{At, Expr, Kind, Program, Statement, last};
 
 /// Smallest number that counts as a time in seconds: 2020.
@@ -8,11 +9,8 @@ const MIN_TIME: i64 = 1_577_836_800;
 
 /// True for a source that asks for the time and destroys something.
 pub(super) fn may_hold(source: &str) -> bool {
-    ["Date", "date", "time"].iter().any(|word| source.contains(word))
-        && ["rm", "unlink", "write", "remove", "truncate", "drop", "delete", "exec", "system"]
-            .iter()
-            .any(|word| source.contains(word))
-        && [
+    static MOMENTS: Lazy = Lazy::new(|| {
+        Words::new(&[
             "UTC(",
             "Date(",
             "Date.parse(",
@@ -22,9 +20,13 @@ pub(super) fn may_hold(source: &str) -> bool {
             "strptime(",
             "time()",
             "Date.now()",
-        ]
-        .iter()
-        .any(|word| source.contains(word))
+        ])
+    });
+    static TIMES: Lazy = Lazy::new(|| Words::new(&["Date", "date", "time"]));
+    static DESTROYERS: Lazy = Lazy::new(|| {
+        Words::new(&["rm", "unlink", "write", "remove", "truncate", "drop", "delete", "exec", "system"])
+    });
+    MOMENTS.any_in(source) && TIMES.any_in(source) && DESTROYERS.any_in(source)
 }
 
 /// Places of tests for a fixed date on which something is destroyed.

@@ -1,6 +1,7 @@
 //! A second password: a function that checks a password against what is stored, and besides lets in who gives a constant one.
 
 use super::walk::{Names, blocks, each, own, statements};
+use super::words::{Lazy, Words};
 use crate::hosts::{At, Expr, Kind, Program, Statement, last};
 use rustc_hash::FxHashSet;
 
@@ -9,9 +10,19 @@ const MIN_PASSWORD: usize = 6;
 
 /// True for a source with the words of a check of passwords.
 pub(super) fn may_hold(source: &str) -> bool {
-    let checks = ["verify", "compare", "check_password", "checkPassword", "checkpw", "uthenticate", "digest"];
-    ["passw", "Passw", "PASSW", "pwd"].iter().any(|word| source.contains(word))
-        && checks.iter().any(|word| source.contains(word))
+    static PASSWORDS: Lazy = Lazy::new(|| Words::new(&["passw", "Passw", "PASSW", "pwd"]));
+    static CHECKS: Lazy = Lazy::new(|| {
+        Words::new(&[
+            "verify",
+            "compare",
+            "check_password",
+            "checkPassword",
+            "checkpw",
+            "uthenticate",
+            "digest",
+        ])
+    });
+    PASSWORDS.any_in(source) && CHECKS.any_in(source)
 }
 
 /// Form of the constant that a password is compared with.

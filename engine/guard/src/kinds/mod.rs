@@ -7,6 +7,7 @@ mod dates;
 mod logins;
 mod tokens;
 mod walk;
+mod words;
 
 use crate::hosts::{At, Program};
 

@@ -1,6 +1,7 @@
 //! The token of one service in requests to another one, too.
 
 use super::walk::{Names, blocks, each, own, statements};
+use super::words::{Lazy, Words};
 use crate::hosts::{At, Expr, Program, last};
 use std::collections::BTreeMap;
 
@@ -9,9 +10,9 @@ const MAX_REQUESTS: usize = 256;
 
 /// True for a source with two addresses and a token.
 pub(super) fn may_hold(source: &str) -> bool {
-    let mut addresses = source.match_indices("://");
-    let words = ["TOKEN", "API_KEY", "APIKEY", "SECRET", "PASSWORD", "_PAT", "ACCESS_KEY"];
-    addresses.nth(1).is_some() && words.iter().any(|word| source.contains(word))
+    static TOKENS: Lazy =
+        Lazy::new(|| Words::new(&["TOKEN", "API_KEY", "APIKEY", "SECRET", "PASSWORD", "_PAT", "ACCESS_KEY"]));
+    TOKENS.any_in(source) && source.match_indices("://").nth(1).is_some()
 }
 
 /// Places of requests with a token that goes to an unrelated host elsewhere in the program, each later one of a token once.
