@@ -56,7 +56,7 @@ fn code_in_words_is_read() {
             .end()
             .code(0)
             .prints("RAN");
-        user.hotcell(["run", "--guard", "off", "--", "python3", "-c", PYTHON]).end().silent().code(0);
+        user.hotcell(["run", "--guard", "off", "--", "python3", "-c", PYTHON]).end().code(0).prints("RAN\n");
     });
 }
 
