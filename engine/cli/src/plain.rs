@@ -73,7 +73,7 @@ pub fn plain(words: &[OsString]) -> Option<Plain> {
 }
 
 /// True when no source of the configuration asks for more than a plain run has. Pure. Each setting is named, so that a new one is decided on here;
-/// what those of runs merge to is decided on by [`RunRequest::as_plain`].
+/// what those of runs merge to is decided on by [`PlainRun::of`].
 fn is_plain(configuration: &Configuration) -> bool {
     let Configuration { user, environment, project, asker: _, reading: _, home: _ } = configuration;
     let project = project.iter().map(|file| &file.settings);
