@@ -1,5 +1,5 @@
 //! System calls without a safe wrapper in any crate: seccomp notifications, Landlock's version, sealed
-//! memfds, descriptors in messages.
+//! memfds, descriptors in messages, the start of a program by a child that shares memory.
 
 use std::ffi::CString;
 use std::io;
